@@ -1,0 +1,1 @@
+"""The lake: Delta tables, sorted runs, the ledger, and how a cycle is committed."""

@@ -1,0 +1,1 @@
+"""Noria's pipelines; data flows app -> cycle -> config -> net -> rules."""

@@ -1,0 +1,1 @@
+"""One turn of the wheel: open, plan, fetch, sort, gate, seal, merge, commit."""

@@ -1,0 +1,1 @@
+"""Every rule of the crawl, pure: facts come in, decisions go out."""

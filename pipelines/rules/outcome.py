@@ -1,0 +1,78 @@
+"""What became of a request: one word, the same in logs, tables, plots and docs.
+
+Each question about an outcome is a set or a table here; `tests/rules/test_outcome.py` holds them total.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """The named results. A page that fails is a row with one of these; only a failing program raises."""
+
+    OK = "ok"  # 2xx with an answer that is kept
+    NOT_MODIFIED = "not_modified"  # 304 to a conditional request
+    REDIRECT = "redirect"  # 3xx with a usable Location
+    REDIRECT_LIMIT = "redirect_limit"  # too many hops, a loop, or a Location that leads nowhere
+    NOT_FOUND = "http_404"
+    GONE = "http_410"
+    RATE_LIMITED = "http_429"
+    CLIENT_ERROR = "http_4xx"
+    SERVER_ERROR = "http_5xx"
+    BAD_HTTP = "bad_http"  # bytes came, but no HTTP answer can be made of them
+    DNS_NXDOMAIN = "dns_nxdomain"
+    DNS_TIMEOUT = "dns_timeout"
+    DNS_FAILED = "dns_failed"  # SERVFAIL, REFUSED, no address record
+    CONNECT_REFUSED = "connect_refused"
+    CONNECT_TIMEOUT = "connect_timeout"
+    CONNECT_FAILED = "connect_failed"  # unreachable, reset while connecting
+    TLS_CERTIFICATE = "tls_certificate"
+    TLS_HANDSHAKE = "tls_handshake"
+    READ_TIMEOUT = "read_timeout"  # no complete answer head in time
+    DISCONNECTED = "disconnected"  # closed before the answer head was complete
+    ADDRESS_REFUSED = "address_refused"  # not a public address, and not allowed by [security]
+    ROBOTS_DENIED = "robots_denied"
+    ROBOTS_UNREACHABLE = "robots_unreachable"
+    URL_REFUSED = "url_refused"  # a rule of ours refuses the URL: scope, length, trap ...
+
+
+ANSWERED = frozenset({Outcome.OK, Outcome.NOT_MODIFIED})
+"""The URL was answered as hoped: its failures are forgotten and its next visit is a recrawl."""
+
+HOST_FAULTS = frozenset(
+    {
+        Outcome.DNS_NXDOMAIN, Outcome.DNS_TIMEOUT, Outcome.DNS_FAILED, Outcome.CONNECT_REFUSED,
+        Outcome.CONNECT_TIMEOUT, Outcome.CONNECT_FAILED, Outcome.TLS_CERTIFICATE, Outcome.TLS_HANDSHAKE,
+        Outcome.ADDRESS_REFUSED,
+    }
+)  # fmt: skip
+"""The host itself cannot be talked to: its other URLs need not be tried until a probe succeeds."""
+
+SLOW_DOWN = frozenset({Outcome.RATE_LIMITED, Outcome.SERVER_ERROR, Outcome.READ_TIMEOUT, Outcome.CONNECT_TIMEOUT})
+"""The host is asked less often for a while (back-off doubles)."""
+
+UNASKED = frozenset({Outcome.ROBOTS_DENIED, Outcome.ROBOTS_UNREACHABLE, Outcome.URL_REFUSED})
+"""Decided without a request: costs neither budget nor delay."""
+
+RETIRING = frozenset({Outcome.GONE, Outcome.URL_REFUSED})
+"""Final at once: the URL goes to the retired shelf."""
+
+RETRIED = frozenset(Outcome) - ANSWERED - RETIRING - {Outcome.REDIRECT, Outcome.ROBOTS_DENIED}
+"""Tried again later with growing pauses, and retired after a number of failures in a row."""
+
+
+def of_status(status: int) -> Outcome:
+    """Return the outcome that an HTTP status stands for, redirects not yet resolved.
+
+    >>> of_status(503)
+    <Outcome.SERVER_ERROR: 'http_5xx'>
+    """
+    named = {304: Outcome.NOT_MODIFIED, 404: Outcome.NOT_FOUND, 410: Outcome.GONE, 429: Outcome.RATE_LIMITED}
+    if status in named:
+        return named[status]
+    if status in (301, 302, 303, 307, 308):
+        return Outcome.REDIRECT
+    if 200 <= status < 300:
+        return Outcome.OK
+    return Outcome.SERVER_ERROR if status >= 500 else Outcome.CLIENT_ERROR

@@ -1,0 +1,1 @@
+"""A deterministic web on loopback that knows its own truth."""
