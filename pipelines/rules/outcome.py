@@ -49,7 +49,9 @@ HOST_FAULTS = frozenset(
 )  # fmt: skip
 """The host itself cannot be talked to: its other URLs need not be tried until a probe succeeds."""
 
-SLOW_DOWN = frozenset({Outcome.RATE_LIMITED, Outcome.SERVER_ERROR, Outcome.READ_TIMEOUT, Outcome.CONNECT_TIMEOUT})
+SLOW_DOWN = frozenset(
+    {Outcome.RATE_LIMITED, Outcome.SERVER_ERROR, Outcome.READ_TIMEOUT, Outcome.CONNECT_TIMEOUT}
+)
 """The host is asked less often for a while (back-off doubles)."""
 
 UNASKED = frozenset({Outcome.ROBOTS_DENIED, Outcome.ROBOTS_UNREACHABLE, Outcome.URL_REFUSED})

@@ -1,0 +1,74 @@
+"""How long a host is left in peace: the longest wish wins, and its name is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pipelines.rules.outcome import ANSWERED, SLOW_DOWN, Outcome
+
+
+@dataclass(frozen=True)
+class DelayPolicy:
+    """What we allow ourselves between two requests to one host."""
+
+    floor_ms: int = 1_000
+    address_floor_ms: int = 250
+    response_factor: int = 10
+    patience_ms: int = 30_000
+    backoff_first_ms: int = 2_000
+    backoff_max_ms: int = 3_600_000
+
+
+class Delay(NamedTuple):
+    """A pause in whole milliseconds, and the wish that set it."""
+
+    ms: int
+    reason: str
+
+
+def next_delay(
+    policy: DelayPolicy, *, crawl_delay_ms: int = 0, first_byte_ms: int = 0, backoff_ms: int = 0
+) -> Delay:
+    """Return the pause between the end of a request to a host and the start of the next.
+
+    The longest wish wins, the first named at a tie: our floor; robots.txt's
+    `crawl_delay_ms`, in full; `response_factor` times the last time to the first
+    byte, at most `patience_ms`; the back-off after answers that ask to slow down.
+    Pass 0 for a wish that is not known.
+
+    >>> next_delay(DelayPolicy(), first_byte_ms=300)
+    Delay(ms=3000, reason='response_time')
+    """
+    wishes = (
+        Delay(policy.floor_ms, "floor"),
+        Delay(crawl_delay_ms, "crawl_delay"),
+        Delay(min(policy.response_factor * first_byte_ms, policy.patience_ms), "response_time"),
+        Delay(backoff_ms, "backoff"),
+    )
+    return max(wishes, key=lambda wish: wish.ms)
+
+
+def next_backoff_ms(policy: DelayPolicy, *, backoff_ms: int, outcome: Outcome) -> int:
+    """Return the back-off after one more outcome: it doubles on trouble and is forgiven by a quarter an answer.
+
+    >>> next_backoff_ms(DelayPolicy(), backoff_ms=0, outcome=Outcome.RATE_LIMITED)
+    2000
+    >>> next_backoff_ms(DelayPolicy(), backoff_ms=8_000, outcome=Outcome.OK)
+    6000
+    """
+    if outcome in SLOW_DOWN:
+        return min(max(2 * backoff_ms, policy.backoff_first_ms), policy.backoff_max_ms)
+    if outcome in ANSWERED:
+        forgiven = backoff_ms * 3 // 4
+        return forgiven if forgiven >= policy.backoff_first_ms // 2 else 0
+    return backoff_ms
+
+
+def moving_average_ms(average_ms: int | None, sample_ms: int) -> int:
+    """Return the average moved a quarter of the way to the sample; the sample itself when there is none yet.
+
+    >>> moving_average_ms(None, 80), moving_average_ms(100, 200)
+    (80, 125)
+    """
+    return sample_ms if average_ms is None else average_ms + (sample_ms - average_ms) // 4

@@ -1,0 +1,61 @@
+"""P6: shares never exceed what is there, and no host more than it wants."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.rules import budget
+from pipelines.rules.budget import BudgetPolicy
+
+wants = st.lists(st.tuples(st.integers(0, 50), st.floats(0.01, 9)), min_size=1, max_size=30)
+
+
+@given(wants, st.integers(0, 400))
+def test_p6_water_fill_is_exact_and_starts_with_one_for_everybody(
+    rows: list[tuple[int, float]], total: int
+) -> None:
+    wanted = np.array([row[0] for row in rows])
+    share = budget.water_fill(wanted, total=total, weight=np.array([row[1] for row in rows]))
+    assert share.sum() == min(total, wanted.sum())
+    assert (share <= wanted).all()
+    if total >= (wanted > 0).sum():
+        assert (share[wanted > 0] >= 1).all()
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), max_size=30), st.integers(1, 20))
+def test_p6_a_group_never_gets_more_than_its_cap(rows: list[tuple[int, int]], most: int) -> None:
+    wanted, group = (
+        np.array([r[0] for r in rows], dtype=np.int64),
+        np.array([r[1] for r in rows], dtype=np.int64),
+    )
+    capped = budget.cap_by_group(wanted, group=group, most=most)
+    assert (capped <= wanted).all()
+    for name in set(group.tolist()):
+        assert capped[group == name].sum() == min(most, wanted[group == name].sum())
+
+
+def test_the_month_is_what_the_rate_allows_unless_less_is_said() -> None:
+    delays, own = np.array([1_000, 10_000, 1_000, 1_000]), np.array([-1, -1, 7, 0])
+    assert budget.monthly_budget(BudgetPolicy(), delay_ms=delays, own=own).tolist() == [
+        2_592_000,
+        259_200,
+        7,
+        0,
+    ]
+    capped = budget.monthly_budget(BudgetPolicy(requests_per_month=300_000), delay_ms=delays, own=own)
+    assert capped.tolist() == [300_000, 259_200, 7, 0]
+
+
+def test_a_new_month_starts_with_nothing_spent() -> None:
+    left = budget.left_this_month(
+        np.array([10, 10]), month=np.array([202611, 202612]), spent=np.array([9, 9]), now_month=202612
+    )
+    assert left.tolist() == [10, 1]
+
+
+def test_a_crawl_delay_longer_than_the_window_still_gets_its_turn() -> None:
+    fits = budget.fits_window(
+        window_ms=60_000, delay_ms=np.array([1_000, 3_600_000, 1_000]), response_ms=np.array([0, 0, 0]),
+        starts_in_ms=np.array([0, 59_999, 60_000]),
+    )  # fmt: skip
+    assert fits.tolist() == [60, 1, 0]

@@ -1,0 +1,34 @@
+"""The longest wish wins, in full."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.rules.delay import DelayPolicy, next_backoff_ms, next_delay
+from pipelines.rules.outcome import ANSWERED, SLOW_DOWN, Outcome
+
+POLICY = DelayPolicy()
+ms = st.integers(0, 10**9)
+
+
+@given(ms, ms, ms)
+def test_p1_the_delay_is_never_shorter_than_any_wish(crawl_delay: int, first_byte: int, backoff: int) -> None:
+    delay = next_delay(POLICY, crawl_delay_ms=crawl_delay, first_byte_ms=first_byte, backoff_ms=backoff)
+    assert delay.ms >= max(POLICY.floor_ms, crawl_delay, backoff, min(10 * first_byte, POLICY.patience_ms))
+    assert delay.reason in {"floor", "crawl_delay", "response_time", "backoff"}
+
+
+def test_backoff_doubles_is_capped_and_is_forgiven_slowly() -> None:
+    backoff, steps = 0, []
+    for _ in range(20):
+        backoff = next_backoff_ms(POLICY, backoff_ms=backoff, outcome=Outcome.RATE_LIMITED)
+        steps.append(backoff)
+    assert steps[:3] == [2_000, 4_000, 8_000] and steps[-1] == POLICY.backoff_max_ms
+    answers = 0
+    while backoff:
+        backoff, answers = next_backoff_ms(POLICY, backoff_ms=backoff, outcome=Outcome.OK), answers + 1
+    assert 20 < answers < 60
+
+
+def test_what_is_neither_trouble_nor_an_answer_leaves_the_backoff_alone() -> None:
+    for outcome in set(Outcome) - SLOW_DOWN - ANSWERED:
+        assert next_backoff_ms(POLICY, backoff_ms=5_000, outcome=outcome) == 5_000
