@@ -301,8 +301,13 @@ def _disagreements(settings: Settings) -> Iterator[str]:
             )
     lease, renew = settings.fetch.lease_seconds, settings.fetch.lease_renew_seconds
     if 3 * renew > lease:
+        blame = (
+            "fetch.lease_seconds"
+            if "fetch.lease_seconds" in settings.origins
+            else "fetch.lease_renew_seconds"
+        )
         yield (
-            f"{_origin(settings, 'fetch.lease_renew_seconds')}: fetch.lease_renew_seconds = {renew} is more than a third of "
+            f"{_origin(settings, blame)}: fetch.lease_renew_seconds = {renew} is more than a third of "
             f"fetch.lease_seconds = {lease}: one late renewal would end a lease; lower it to {lease // 3}"
         )
 

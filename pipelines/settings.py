@@ -132,15 +132,14 @@ class Plan(Section):
 
 
 class Score(Section):
-    """Terms of a URL's priority score; their sum chooses the band."""
+    """Terms of a URL's priority score; their sum chooses the band, a band a unit."""
 
     seed: float = number(4.0, 0, 1000, "added for a seed")
-    depth: float = number(1.0, 0, 1000, "taken off for each link from the nearest seed")
-    sitemap: float = number(1.0, 0, 1000, "times the sitemap's priority (0 to 1)")
-    inlinks: float = number(0.5, 0, 1000, "times log2(1 + pages that link to it in a cycle)")
-    host: float = number(1.0, 0, 1000, "times log2 of the host's score in the host table")
-    change: float = number(1.0, 0, 1000, "times the share of visits that found a change")
-    waiting_per_day: float = number(0.1, 0, 1000, "added for each day past its due time")
+    depth: float = number(1.0, 0, 1000, "times log2(1 + links from the nearest seed), taken off")
+    sitemap: float = number(1.0, 0, 1000, "added for a URL that a sitemap lists")
+    host: float = number(1.0, 0, 1000, "times log2 of the host's score in the host table (1 = usual), added")
+    change: float = number(1.0, 0, 1000, "times the share of visits that found a change, added")
+    waiting_per_day: float = number(0.1, 0, 1000, "added for each day since it could have been asked")
 
 
 class Fetch(Section):
@@ -242,7 +241,10 @@ class Retry(Section):
     first_seconds: int = whole(3600, 1, YEAR_SECONDS, "pause after the first failure")
     factor: int = whole(4, 1, 100, "each more failure in a row multiplies the pause by this")
     max_seconds: int = whole(14 * DAY_SECONDS, 1, YEAR_SECONDS, "the longest pause")
-    tries: int = whole(5, 1, 1000, "failures in a row after which the URL is retired (Nutch: 3)")
+    tries: int = whole(6, 1, 1000, "failures in a row after which the URL is retired (Nutch: 3)")
+    robots_denied_seconds: int = whole(
+        30 * DAY_SECONDS, 60, YEAR_SECONDS, "pause before a URL that robots.txt forbids is looked at again"
+    )
 
 
 class Health(Section):
@@ -258,13 +260,14 @@ class Recrawl(Section):
     """When a fetched URL is visited again."""
 
     first_days: float = number(7.0, 0.001, 36_500, "next visit of a page seen once")
-    min_hours: float = number(24.0, 0.01, 876_000, "no page is visited more often")
-    max_days: float = number(
-        90.0, 0.001, 36_500, "no page is visited more seldom (Nutch db.fetch.interval.max: 90)"
-    )
+    min_hours: float = number(1.0, 0.01, 876_000, "no page is visited more often")
+    max_days: float = number(90.0, 0.001, 36_500, "no page is visited more seldom (Nutch: 90)")
     redirect_days: float = number(30.0, 0.001, 36_500, "next visit of a URL that redirects")
     not_found_tries: int = whole(
-        3, 1, 1000, "404 answers in a row after which a URL is retired; seeds are kept"
+        2, 1, 1000, "404 answers in a row after which a URL is retired; seeds are kept"
+    )
+    changes_expected: float = number(
+        0.7, 0.01, 100, "changes that are due, by the page's rate, when it is visited again"
     )
 
 
