@@ -16,6 +16,7 @@ from typing import Any, get_args, get_origin
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from pipelines.failure import Misuse
 from pipelines.setting_kinds import Section, expected
 from pipelines.settings import Settings, is_loopback, sections
 
@@ -35,7 +36,7 @@ DEFAULT_FILE = Path(__file__).resolve().parents[1] / "conf" / "default.toml"
 PREFIX = "NORIA_"
 
 
-class ConfigError(Exception):
+class ConfigError(Misuse):
     """A setting, file or variable that cannot be used; the message is one sentence for the user."""
 
 
@@ -65,17 +66,20 @@ def load(
     environ: Mapping[str, str],
     overrides: Mapping[str, str] | None = None,
     flags: Mapping[str, str] | None = None,
+    base: Mapping[str, Any] | None = None,
     default_file: Path = DEFAULT_FILE,
 ) -> Settings:
     """Return the settings: conf/default.toml, `files` in order, `environ`, then `overrides` (--set).
 
     overrides: text by dotted name. flags: the same for options of their own, as {"window.seconds": "--window"}
-    naming which of `overrides` they are. A table or list is replaced whole, never merged.
+    naming which of `overrides` they are. base: settings of a purpose, as TOML gives them, that files and all the
+    rest may change. A table or list is replaced whole, never merged.
     Raises ConfigError, also for unknown names and for values that do not fit together.
     """
     given: dict[str, Given] = {}
     if default_file.exists():
         given |= _changed(_from_file(default_file))
+    given |= dict(_entries(base or {}, "", "toy web"))
     for path in files:
         given |= _from_file(path)
     given |= _from_environment(environ)
