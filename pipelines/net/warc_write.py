@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, cast
 from urllib.parse import quote
 
 from isal import igzip_lib, isal_zlib
@@ -24,6 +24,7 @@ from warcio.recordloader import ArcWarcRecord
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from pipelines.net.exchange import Exchange
 from pipelines.net.warc_head import has_no_body, stored_head
 
 IDENTICAL_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
@@ -35,33 +36,13 @@ TRUNCATED = frozenset({"length", "time", "disconnect", "unspecified"})  # WARC 1
 
 _NAMESPACE = uuid.UUID("6f1a4d0e-9d5b-5f53-8f0e-6e6f72696177")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_IsalError = cast(type[Exception], isal_zlib.error)
 _UNFIT_IN_URI = re.compile(r"[^!-;=?-~]")
 Headers = list[tuple[str, str]]
 
 
 class WarcError(Exception):
     """What cannot be written as, or read from, a WARC file: a sentence with the place and the reason."""
-
-
-class Exchange(Protocol):
-    """What a record pair is made from: see `pipelines.net.http.Exchange`."""
-
-    @property
-    def url(self) -> str: ...
-    @property
-    def method(self) -> str: ...
-    @property
-    def status(self) -> int | None: ...
-    @property
-    def request_head(self) -> bytes: ...
-    @property
-    def response_head(self) -> bytes: ...
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def truncated(self) -> str | None: ...
-    @property
-    def address(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -402,6 +383,18 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
+def first_member(data: bytes, place: str) -> int:
+    """Return the bytes of the gzip member that the data begin with; WarcError names `place` where none does."""
+    inflater = isal_zlib.decompressobj(wbits=31)
+    try:
+        inflater.decompress(data)
+    except _IsalError as fault:
+        raise WarcError(f"{place}: no gzip member at the start: {fault}") from fault
+    if not inflater.eof:
+        raise WarcError(f"{place}: the first gzip member has no end")
+    return len(data) - len(inflater.unused_data)
+
+
 def revisit_member(
     response_member: bytes, *, record_id: str, refers_to_url: str, refers_to_date: str,
     refers_to_id: str | None, profile: str = IDENTICAL_PAYLOAD,
@@ -412,7 +405,7 @@ def revisit_member(
     """
     try:
         plain = isal_zlib.decompress(response_member, wbits=31)
-    except isal_zlib.error as fault:
+    except _IsalError as fault:
         raise WarcError(f"response member of {record_id}: {fault}") from fault
     fields, _, block = plain.partition(b"\r\n\r\n")
     old = dict(line.split(": ", 1) for line in fields.decode().split("\r\n")[1:])
