@@ -1,0 +1,286 @@
+"""What a page says: title, description, language, canonical URL, robots words, and its links.
+
+Parsing is lexbor's (WHATWG tree construction). One walk finds the anchors, one the few other elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
+
+from pipelines.rules.charset import charset_of, codec_of, decode
+from pipelines.rules.links import (
+    Collector,
+    Link,
+    add_header_links,
+    base_of,
+    link_kind,
+    refresh_of,
+    srcset_urls,
+)
+from pipelines.rules.sniff import HTML_TYPES, junk_of, sniff_type
+
+
+@dataclass(frozen=True)
+class PagePolicy:
+    """What is read of a page, and the bounds: the rest of a longer page, list or text is left out.
+
+    forms: take the action of GET forms; images: take img src; srcset: take srcset of img and source.
+    noscript_refresh: follow a meta refresh inside noscript, which browsers with scripts never see.
+    product: our name in robots meta tags (`<meta name="noria" ...>` beside name="robots"); "" = none.
+    """
+
+    max_bytes: int = 4_194_304
+    max_links: int = 10_000
+    href_chars: int = 8_192
+    title_chars: int = 300
+    description_chars: int = 1_000
+    text_chars: int = 200
+    robots_words: int = 64
+    forms: bool = False
+    images: bool = False
+    srcset: bool = False
+    noscript_refresh: bool = False
+    product: str = ""
+
+
+@dataclass(slots=True)
+class Page:
+    """What was read. None = not said; `junk` says why nothing was parsed (links of the header are there).
+
+    mime: told from the bytes. charset_how: bom, header, meta, detected, default; "" if not parsed.
+    base: what references were joined to. robots: directive words, lower case. canonical: absolute or None.
+    refresh_seconds: of the meta refresh, also of one that only reloads the page.
+    cut: which bounds held something back: "bytes", "links".
+    """
+
+    mime: str
+    base: str
+    title: str | None = None
+    description: str | None = None
+    language: str | None = None
+    canonical: str | None = None
+    robots: tuple[str, ...] = ()
+    refresh_seconds: int | None = None
+    charset: str = ""
+    charset_how: str = ""
+    links: list[Link] = field(default_factory=list)
+    junk: str | None = None
+    cut: tuple[str, ...] = ()
+
+
+def read_page(
+    body: bytes,
+    *,
+    url: str,
+    content_type: str | None,
+    link_header: str | None,
+    policy: PagePolicy,
+    with_text: bool = False,
+) -> Page:
+    """Return what a response says as a page; never raises, whatever the bytes.
+
+    body: content coding removed. url: the page's own, absolute. with_text: keep anchor texts.
+    Not parsed, with `junk` saying why: "type: application/pdf" and the like, "empty", "binary", "nesting",
+    "formatting", "attributes" (see sniff.junk_of), "unreadable" (the parser gave up).
+    """
+    page = Page(sniff_type(body, content_type), url)
+    heads = Collector(url, limit=policy.max_links, longest=policy.href_chars)
+    header_canonical = add_header_links(heads, link_header, url=url) if link_header else None
+    page.links = heads.found
+    page.junk = _junk(page.mime, body)
+    if page.junk is None:
+        if len(body) > policy.max_bytes:
+            body, page.cut = body[: policy.max_bytes], ("bytes",)
+        page.charset, page.charset_how = charset_of(body, content_type=content_type)
+        _parse_into(page, body, url, policy, with_text)
+    page.canonical = page.canonical or header_canonical
+    return page
+
+
+def _junk(mime: str, body: bytes) -> str | None:
+    if not body.strip():
+        return "empty"
+    return junk_of(body) if mime in HTML_TYPES else f"type: {mime}"
+
+
+def _parse_into(page: Page, body: bytes, url: str, policy: PagePolicy, with_text: bool) -> None:
+    """Parse and fill in what the document says, links behind those that are there."""
+    try:
+        tree = LexborHTMLParser(_source(body, page.charset))
+    except (SelectolaxError, RuntimeError, ValueError, MemoryError):
+        page.junk = "unreadable"
+        return
+    reader = _Reader(page, policy)
+    reader.read(tree, url, with_text)
+
+
+def _source(body: bytes, charset: str) -> bytes | str:
+    """Return what the parser takes: UTF-8 as it is, anything else decoded."""
+    if charset == "utf-8":
+        return body.removeprefix(b"\xef\xbb\xbf")
+    return decode(body, charset)
+
+
+_OTHERS: Final = "html,title,base,link,meta,area,iframe,frame"
+_FORMS: Final = "form[action]"
+_IMAGES: Final = "img,source"
+
+
+class _Reader:
+    """Walks one document and fills one page."""
+
+    __slots__ = ("_into", "_page", "_policy", "_refreshed", "_rels")
+
+    def __init__(self, page: Page, policy: PagePolicy) -> None:
+        self._page, self._policy = page, policy
+        self._refreshed = False
+        self._rels: dict[str, str] = {}
+
+    def read(self, tree: LexborHTMLParser, url: str, with_text: bool) -> None:
+        """Read everything that the policy wants, the head's links before the anchors."""
+        page, policy = self._page, self._policy
+        others = [(node, node.tag or "", node.attributes) for node in tree.css(_OTHERS)]
+        hrefs = (said["href"] for _, tag, said in others if tag == "base" and said.get("href") is not None)
+        page.base = base_of(url, next(hrefs, None))
+        self._into = Collector(
+            page.base,
+            codec=codec_of(page.charset),
+            limit=policy.max_links - len(page.links),
+            longest=policy.href_chars,
+        )
+        for node, tag, said in others:
+            self._other(node, tag, said)
+        self._anchors(tree, with_text)
+        self._extras(tree)
+        page.links = page.links + self._into.found
+        if self._into.full:
+            page.cut = (*page.cut, "links")
+
+    def _other(self, node: LexborNode, tag: str, said: dict[str, str | None]) -> None:
+        if tag == "link":
+            self._link(said)
+        elif tag == "meta":
+            self._meta(node, said)
+        elif tag == "area":
+            self._into.add(said.get("href") or "", "area", self._rel(said.get("rel"))) if said.get(
+                "href"
+            ) else None
+        elif tag in ("iframe", "frame"):
+            source = said.get("src")
+            if source:
+                self._into.add(source, tag)
+        elif tag == "title" and self._page.title is None and _is_html(node):
+            self._page.title = collapse(node.text(), self._policy.title_chars)
+        elif tag == "html":
+            self._page.language = collapse(said.get("lang") or said.get("xml:lang") or "", 35) or None
+
+    def _rel(self, raw: str | None) -> str:
+        if not raw:
+            return ""
+        rel = self._rels.get(raw)
+        if rel is None:
+            rel = self._rels[raw] = " ".join(raw[:1024].lower().split())
+        return rel
+
+    def _link(self, said: dict[str, str | None]) -> None:
+        rel, href = self._rel(said.get("rel")), said.get("href")
+        kind = link_kind(rel) if href else None
+        if kind is None or href is None:
+            return
+        self._into.add(href, kind, rel, said.get("hreflang") or "")
+        if kind == "canonical" and self._page.canonical is None:
+            self._page.canonical = self._into.join(href)
+
+    def _meta(self, node: LexborNode, said: dict[str, str | None]) -> None:
+        content = said.get("content")
+        if content is None:
+            return
+        name = (said.get("name") or "").strip().lower()
+        if name == "robots" or (name and name == self._policy.product.lower()):
+            words = (word.strip().lower() for word in content[:4096].split(","))
+            self._page.robots = (*self._page.robots, *filter(None, words))[: self._policy.robots_words]
+        elif name == "description" and self._page.description is None:
+            self._page.description = collapse(content, self._policy.description_chars)
+        elif said.get("http-equiv"):
+            self._pragma(node, (said["http-equiv"] or "").strip().lower(), content)
+
+    def _pragma(self, node: LexborNode, pragma: str, content: str) -> None:
+        if pragma == "content-language" and self._page.language is None and "," not in content:
+            self._page.language = collapse(content, 35) or None
+        elif pragma == "refresh" and not self._refreshed:
+            said = refresh_of(content)
+            if said is None or (_inside(node, "noscript") and not self._policy.noscript_refresh):
+                return
+            self._refreshed = True
+            self._page.refresh_seconds = said.seconds
+            if said.url:
+                self._into.add(said.url, "refresh")
+
+    def _anchors(self, tree: LexborHTMLParser, with_text: bool) -> None:
+        add, rel_of = self._into.add, self._rel
+        for node in tree.tags("a"):
+            said = node.attributes
+            href = said.get("href")
+            if href is None:
+                href = said.get("xlink:href")
+                if href is None:
+                    continue
+            rel = said.get("rel")
+            new = add(href, "a", rel_of(rel) if rel else "", said.get("hreflang") or "")
+            if new and with_text:
+                found = self._into.found
+                found[-1] = found[-1]._replace(text=anchor_text(node, self._policy.text_chars))
+
+    def _extras(self, tree: LexborHTMLParser) -> None:
+        policy, add = self._policy, self._into.add
+        if policy.forms:
+            for node in tree.css(_FORMS):
+                said = node.attributes
+                if (said.get("method") or "get").strip().lower() == "get" and said["action"]:
+                    add(said["action"], "form")
+        if not (policy.images or policy.srcset):
+            return
+        for node in tree.css(_IMAGES):
+            said = node.attributes
+            source = said.get("src")
+            if policy.images and node.tag == "img" and source:
+                add(source, "img")
+            if policy.srcset:
+                for candidate in srcset_urls(said.get("srcset") or ""):
+                    add(candidate, "srcset")
+
+
+def collapse(text: str, longest: int) -> str:
+    """Return the text with runs of blanks as one space, none at the ends, at most `longest` characters.
+
+    >>> collapse("  a \\n b ", 300)
+    'a b'
+    """
+    return " ".join(text[: 16 * longest + 1024].split())[:longest].rstrip()
+
+
+def anchor_text(node: LexborNode, longest: int) -> str:
+    """Return the text of an anchor, blanks collapsed; that of a picture in it where it has none."""
+    text = collapse(node.text(separator=" "), longest)
+    if text:
+        return text
+    picture = node.css_first("img[alt]")
+    return collapse(picture.attributes["alt"] or "", longest) if picture is not None else ""
+
+
+def _inside(node: LexborNode, tag: str) -> bool:
+    above = node.parent
+    while above is not None:
+        if above.tag == tag:
+            return True
+        above = above.parent
+    return False
+
+
+def _is_html(node: LexborNode) -> bool:
+    """Tell whether a title element is the document's, not one of a drawing in it."""
+    above = node.parent
+    return above is None or above.tag in ("head", "body") or not _inside(node, "svg")
