@@ -1,0 +1,194 @@
+"""The XML of sitemaps, sitemap indexes, RSS and Atom, read as a stream: no tree is built, nothing is resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lxml import etree
+
+MAX_TEXT_CHARS = 8_192
+"""The text of one element is kept to here; a longer one counts as empty."""
+
+MAX_LISTED = 1_000
+"""Images, videos and alternates kept for one page (the image extension allows 1,000)."""
+
+MAX_PROLOG_BYTES = 65_536
+"""An XML file whose root does not begin within this is refused."""
+
+
+class SitemapError(ValueError):
+    """The bytes are no sitemap, or one that is refused; the message says why. Entries read before it stand."""
+
+
+@dataclass(slots=True)
+class RawEntry:
+    """An entry's texts as found, white space taken off; `kind` is url, sitemap or item (of a feed)."""
+
+    kind: str
+    texts: dict[str, str] = field(default_factory=dict)
+    alternates: list[tuple[str, str]] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+    videos: list[str] = field(default_factory=list)
+    news: dict[str, str] = field(default_factory=dict)
+
+
+_ENTRIES = {
+    "urlset": {"url": "url", "sitemap": "sitemap"},
+    "sitemapindex": {"sitemap": "sitemap", "url": "sitemap"},
+    "rss": {"item": "item"},
+    "rdf": {"item": "item"},
+    "feed": {"entry": "item"},
+}
+"""By root element: which elements are entries, and of what kind. Roots are told by local name in any namespace."""
+
+_FIELDS = {
+    "loc", "lastmod", "changefreq", "priority", "link", "guid", "id", "pubdate", "date", "updated", "modified",
+    "published", "issued",
+}  # fmt: skip
+_LISTS = {("image", "loc"): "images", ("video", "content_loc"): "videos", ("video", "player_loc"): "videos"}
+_NEWS = {"title", "publication_date", "language", "name", "keywords"}
+
+
+def _local(tag: str) -> str:
+    return tag.rpartition("}")[2].rpartition(":")[2].lower()
+
+
+class _Target:
+    """Takes the parser's events and gathers entries; an open element's text is gathered where it matters."""
+
+    def __init__(self) -> None:
+        self.entries: list[RawEntry] = []
+        self.root: str | None = None
+        self._kinds: Mapping[str, str] = {}
+        self._path: list[str] = []
+        self._entry: RawEntry | None = None
+        self._entry_depth = 0
+        self._field_depth = 0
+        self._text: list[str] = []
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        name = _local(tag)
+        self._path.append(name)
+        if self.root is None:
+            self._open_root(name)
+        elif self._entry is None:
+            if name in self._kinds and len(self._path) <= 3:
+                self._entry, self._entry_depth = RawEntry(self._kinds[name]), len(self._path)
+        elif not self._field_depth:
+            self._field_depth = len(self._path) if self._gathers(name) else 0
+            if name == "link" and "href" in attributes:
+                self._link(attributes)
+
+    def _open_root(self, name: str) -> None:
+        self.root = name
+        if name not in _ENTRIES:
+            raise SitemapError(f"the root element is <{name[:40]}>: neither sitemap, index nor feed")
+        self._kinds = _ENTRIES[name]
+
+    def _gathers(self, name: str) -> bool:
+        if len(self._path) == self._entry_depth + 1:
+            return name in _FIELDS
+        return (self._path[-2], name) in _LISTS or ("news" in self._path and name in _NEWS)
+
+    def _link(self, attributes: Mapping[str, str]) -> None:
+        assert self._entry is not None
+        href, rel = attributes["href"].strip()[:MAX_TEXT_CHARS], attributes.get("rel", "alternate").lower()
+        if self._entry.kind == "item":
+            if rel == "alternate":
+                self._entry.texts.setdefault("link", href)
+        elif rel == "alternate" and len(self._entry.alternates) < MAX_LISTED:
+            self._entry.alternates.append((href, attributes.get("hreflang", "").strip()[:64]))
+
+    def data(self, text: str) -> None:
+        if self._field_depth and len(self._text) <= MAX_TEXT_CHARS:
+            self._text.append(text[: MAX_TEXT_CHARS + 1])
+
+    def end(self, tag: str) -> None:
+        name = self._path.pop() if self._path else ""
+        depth = len(self._path) + 1
+        if self._entry is None:
+            return
+        if depth == self._field_depth:
+            self._close_field(name)
+        elif depth == self._entry_depth:
+            self.entries.append(self._entry)
+            self._entry = None
+
+    def _close_field(self, name: str) -> None:
+        assert self._entry is not None
+        text = "".join(self._text).strip()
+        text = "" if len(text) > MAX_TEXT_CHARS else text
+        self._text.clear()
+        nested, self._field_depth = self._field_depth > self._entry_depth + 1, 0
+        if not text:
+            return
+        if not nested:
+            self._put(name, text)
+        elif (self._path[-1], name) in _LISTS:
+            listed: list[str] = getattr(self._entry, _LISTS[self._path[-1], name])
+            listed += [text] if len(listed) < MAX_LISTED else []
+        else:
+            self._entry.news.setdefault(name, text)
+
+    def _put(self, name: str, text: str) -> None:
+        """Set a field; a second `loc` begins an entry of its own (as in indexes that forget closing tags)."""
+        assert self._entry is not None
+        if name == "loc" and "loc" in self._entry.texts:
+            self.entries.append(self._entry)
+            self._entry = RawEntry(self._entry.kind)
+        self._entry.texts.setdefault(name, text)
+
+    def finish(self) -> None:
+        """Take over an entry that was cut off after its address."""
+        if self._entry is not None and "loc" in self._entry.texts:
+            self.entries.append(self._entry)
+        self._entry = None
+
+    def close(self) -> None:
+        """Return nothing: the parser asks for a result."""
+
+
+class XmlReader:
+    """Feed it bytes, take entries. Refuses files that declare entities; never fetches, never expands.
+
+    Malformed XML is read as far as it makes sense (a missing end tag, an early end of the file).
+    """
+
+    def __init__(self) -> None:
+        self._target = _Target()
+        self._parser: Any = etree.XMLParser(
+            target=self._target, recover=True, resolve_entities=False, no_network=True, load_dtd=False,
+            dtd_validation=False, huge_tree=False, remove_comments=True, remove_pis=True,
+        )  # fmt: skip
+        self._prolog = b""
+
+    def feed(self, chunk: bytes) -> list[RawEntry]:
+        """Return the entries that end in `chunk`; raise SitemapError when the file is refused."""
+        if self._target.root is None:
+            self._watch_prolog(chunk)
+        try:
+            self._parser.feed(chunk)
+        except etree.XMLSyntaxError as error:
+            raise SitemapError(f"XML cannot be read: {error}") from None
+        return self._take()
+
+    def finish(self) -> list[RawEntry]:
+        """Return what was still open when the bytes ended; raise SitemapError if no root was ever found."""
+        self._target.finish()
+        if self._target.root is None:
+            raise SitemapError("XML without a root element")
+        return self._take()
+
+    def _take(self) -> list[RawEntry]:
+        taken, self._target.entries = self._target.entries, []
+        return taken
+
+    def _watch_prolog(self, chunk: bytes) -> None:
+        """Refuse entity declarations in any encoding that XML knows, before the parser sees them."""
+        self._prolog += chunk[:MAX_PROLOG_BYTES]
+        if b"<!ENTITY" in self._prolog.replace(b"\0", b""):
+            raise SitemapError("declares XML entities: refused")
+        if len(self._prolog) > 2 * MAX_PROLOG_BYTES:
+            raise SitemapError(f"no root element within {MAX_PROLOG_BYTES} bytes")
