@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import ada_url
 
 from pipelines.rules.urls import resolve, resolve_encoded
+from pipelines.rules.whatwg import PLAIN
 
 _BLANK: Final = "\t\n\x0c\r "
 
@@ -197,6 +198,12 @@ def header_links(value: str) -> list[HeaderLink]:
 _ELSEWHERE: Final = ("javascript:", "mailto:", "data:", "tel:")
 
 
+_SIMPLE: Final = re.compile(
+    r"(?![./])[A-Za-z0-9_\-.~!$&'()*+,;=@/]+(?:\?[A-Za-z0-9_\-.~!$&()*+,/:;=@%?]*)?\Z"
+)
+"""A relative reference whose letters all stay as they are, where no "/." is in it."""
+
+
 class Collector:
     """Makes raw references into links: each raw text is joined once, each link is kept once.
 
@@ -204,7 +211,7 @@ class Collector:
     Links that differ in kind or rel are different links. `full` is set when the limit stopped something.
     """
 
-    __slots__ = ("_codec", "_limit", "_longest", "_seen", "_urls", "base", "found", "full")
+    __slots__ = ("_codec", "_folders", "_limit", "_longest", "_seen", "_urls", "base", "found", "full")
 
     def __init__(self, base: str, *, codec: str = "utf-8", limit: int, longest: int) -> None:
         self.base = base
@@ -212,14 +219,15 @@ class Collector:
         self.full = False
         self._codec = codec if codec != "utf-8" else ""
         self._limit, self._longest = limit, longest
+        self._folders = folders_of(base)
         self._urls: dict[str, str | None] = {}
         self._seen: set[tuple[str, str, str]] = set()
 
     def add(self, raw: str, kind: str, rel: str = "", lang: str = "") -> bool:
         """Take a reference; return whether it made a new link, the last of `found`."""
-        try:
+        if raw in self._urls:
             url = self._urls[raw]
-        except KeyError:
+        else:
             url = self._urls[raw] = self.join(raw)
         if url is None:
             return False
@@ -235,19 +243,46 @@ class Collector:
 
     def join(self, raw: str) -> str | None:
         """Return the wire form of a reference; None if it leads nowhere on the web or is too long."""
-        if ":" in raw[:16] and raw[:16].lstrip(_BLANK).lower().startswith(_ELSEWHERE):
-            return None
         if len(raw) > self._longest:
             return None
-        if "#" in raw:
-            bare = raw[: raw.index("#")]
-            if bare == "" or bare[-1] > " ":  # a blank before the hash sign is part of the URL
-                raw = bare
-                if raw in self._urls:
-                    return self._urls[raw]
+        if self._folders:
+            url = self._put_behind(raw)
+            if url is not None:
+                return url
+        if ":" in raw[:16] and raw[:16].lstrip(_BLANK).lower().startswith(_ELSEWHERE):
+            return None
         if self._codec and not raw.isascii():
             return resolve_encoded(self.base, raw, self._codec)
         return resolve(self.base, raw)
+
+    def _put_behind(self, raw: str) -> str | None:
+        """Return what a plain relative reference leads to: a third of the cost of `resolve`; None if not plain."""
+        if "#" in raw:
+            raw = raw[: raw.index("#")]
+        up = 0
+        while raw[:3] == "../":
+            raw = raw[3:]
+            up += 1
+        if _SIMPLE.match(raw) and "/." not in raw:
+            return self._folders[up if up < len(self._folders) else -1] + raw
+        return None
+
+
+def folders_of(base: str) -> tuple[str, ...]:
+    """Return the folder of a base URL and those above it, up to the site's root; none for an unusual base.
+
+    >>> folders_of("http://a.example/b/c/d.html?e")
+    ('http://a.example/b/c/', 'http://a.example/b/', 'http://a.example/')
+    """
+    plain = PLAIN.match(base)
+    if plain is None or "/." in base or "xn--" in base:
+        return ()
+    site, folder = plain[1], plain[2][: plain[2].rindex("/") + 1]
+    found = [site + folder]
+    while folder != "/":
+        folder = folder[: folder.rindex("/", 0, -1) + 1]
+        found.append(site + folder)
+    return tuple(found)
 
 
 def add_header_links(into: Collector, field: str, *, url: str) -> str | None:
