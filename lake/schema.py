@@ -297,3 +297,7 @@ TABLES: tuple[Table, ...] = (
 )  # fmt: skip
 BY_NAME: dict[str, Table] = {table.name: table for table in TABLES}
 SHELVES: tuple[str, ...] = ("ready", "backlog", "later", "retired")
+BUCKETED: dict[str, str] = {
+    table.name: name for table in TABLES for name in table.partitions if name in ("bucket", "shard")
+}
+"""The partition column that is the top bits of the table's first sort key, by table."""

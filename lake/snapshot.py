@@ -1,0 +1,381 @@
+"""The lake as one cycle left it: every table at the version that the ledger names, never "latest"."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from lake import ledger
+from lake.commit import make_table
+from lake.errors import (
+    DamagedFile,
+    LakeDamaged,
+    LakeError,
+    LakeExists,
+    LakeHalfMade,
+    LakeMissing,
+    LakeVersionError,
+    QueryError,
+)
+from lake.files import DataFile, make_folder, put_if_absent
+from lake.layout import Layout
+from lake.ledger import LedgerRow
+from lake.schema import BY_NAME, LEDGER, TABLES, Table
+
+FORMAT = 1
+"""Version of the lake's layout; raised when older code could misread a newer lake."""
+
+MAX_BUCKETS = 32_768
+"""A bucket is told by the 15 bits of the host's hash on top of a key."""
+
+Partitions = Mapping[str, Iterable[int | str]]
+
+
+@dataclass
+class Lake:
+    """A consistent snapshot. Picklable; opens a table's log when it is first asked for it.
+
+    cycle: the last committed cycle it shows, 0 = none yet. versions: the Delta version of each table.
+    """
+
+    root: Path
+    buckets: int
+    lake_id: str
+    cycle: int
+    versions: dict[str, int]
+    _logs: dict[str, tuple[DeltaTable, pa.Table]] = field(default_factory=dict, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the open logs behind: a DeltaTable does not pickle."""
+        return {**self.__dict__, "_logs": {}}
+
+    @property
+    def layout(self) -> Layout:
+        """Where everything lies."""
+        return Layout(self.root)
+
+    def at(self, versions: Mapping[str, int]) -> Lake:
+        """Return the lake at other table versions, such as those pinned by a "planned" ledger row."""
+        return Lake(self.root, self.buckets, self.lake_id, self.cycle, {**self.versions, **versions})
+
+    def ledger(self) -> list[LedgerRow]:
+        """Return every row of the ledger, newer ones than this snapshot included."""
+        return ledger.read(self.root)
+
+    def files(self, table: str, *, partitions: Partitions | None = None) -> list[DataFile]:
+        """Return the data files of a table, told from the Delta log only.
+
+        partitions: keep the files whose partition value is among these, for every column named.
+        """
+        spec = _spec(table)
+        adds = _matching(self._adds(table), partitions, spec)
+        key = spec.sorted_by[0] if spec.sorted_by else ""
+        names = {
+            "path": "path",
+            "num_records": "rows",
+            "size_bytes": "size",
+            f"min.{key}": "low",
+            f"max.{key}": "high",
+        }
+        columns = {
+            new: adds.column(old).to_pylist() for old, new in names.items() if old in adds.column_names
+        }
+        values = (
+            [adds.column(f"partition.{name}").to_pylist() for name in spec.partitions]
+            if adds.num_rows
+            else []
+        )
+        folder = self.layout.table(table)
+        return [
+            DataFile(
+                folder / path,
+                columns["rows"][i] or 0,
+                columns["size"][i],
+                {name: value[i] for name, value in zip(spec.partitions, values, strict=True)},
+                _integer(columns.get("low"), i),
+                _integer(columns.get("high"), i),
+            )
+            for i, path in enumerate(columns.get("path", []))
+        ]
+
+    @overload
+    def rows(self, table: str, by: None = None) -> int: ...
+    @overload
+    def rows(self, table: str, by: str) -> dict[int | str, int]: ...
+    def rows(self, table: str, by: str | None = None) -> int | dict[int | str, int]:
+        """Count rows from the Delta log only: all of them, or by the values of a partition column."""
+        adds = self._adds(table)
+        if by is None:
+            return int(pc.sum(adds.column("num_records")).as_py() or 0) if adds.num_rows else 0
+        if by not in _spec(table).partitions:
+            raise LakeError(f"table {table} is not partitioned by '{by}' but by {_spec(table).partitions}")
+        if not adds.num_rows:
+            return {}
+        counted = adds.group_by(f"partition.{by}").aggregate([("num_records", "sum")])
+        pairs = zip(counted.column(f"partition.{by}").to_pylist(), counted.column(1).to_pylist(), strict=True)
+        return {value: int(count or 0) for value, count in sorted(pairs)}
+
+    def read(
+        self,
+        table: str,
+        *,
+        columns: list[str] | None = None,
+        partitions: Partitions | None = None,
+        filter: pc.Expression | None = None,
+    ) -> pa.Table:
+        """Return rows of a table, partition columns included, files in the order of `files`.
+
+        Only files of the given partitions are opened, and only row groups that `filter` leaves are read.
+        """
+        spec = _spec(table)
+        dataset = self.dataset(table, partitions=partitions)
+        try:
+            return dataset.to_table(columns=columns, filter=filter)
+        except (FileNotFoundError, pa.ArrowInvalid, OSError) as error:
+            raise DamagedFile(
+                f"table {spec.name} cannot be read: {str(error).splitlines()[0]}; `noria check` names what is damaged"
+            ) from error
+
+    def dataset(self, table: str, *, partitions: Partitions | None = None) -> ds.Dataset:
+        """Return a table as an Arrow dataset, for scans larger than memory."""
+        spec = _spec(table)
+        form = ds.ParquetFileFormat()
+        local = pa.fs.LocalFileSystem()
+        fragments = [
+            form.make_fragment(str(file.path), local, partition_expression=_expression(file.partition, spec))
+            for file in self.files(table, partitions=partitions)
+        ]
+        return ds.FileSystemDataset(fragments, spec.arrow, form, local)
+
+    def sql(self, query: str) -> pa.Table:
+        """Run SQL (DataFusion's) over the tables of this snapshot, offline; text comes as pa.string."""
+        builder = QueryBuilder()
+        named = [table.name for table in TABLES if re.search(rf"\b{table.name}\b", query, re.IGNORECASE)]
+        for name in named:
+            builder.register(name, self._log(name)[0])
+        try:
+            return plain_strings(pa.table(builder.execute(query)))
+        except DeltaError as error:
+            raise QueryError(_query_problem(str(error), named)) from error
+
+    def captures(self, *, columns: list[str] | None = None, cycle: int | None = None) -> pa.Table:
+        """Return the captures, those of one cycle if given."""
+        chosen = None if cycle is None else {"crawl": [crawl_name(cycle)]}
+        return self.read("captures", columns=columns, partitions=chosen)
+
+    def pages(self, *, columns: list[str] | None = None, cycle: int | None = None) -> pa.Table:
+        """Return the captures of pages (subset "warc": no robots.txt, redirects or failures)."""
+        chosen: dict[str, list[int | str]] = {"subset": ["warc"]}
+        if cycle is not None:
+            chosen["crawl"] = [crawl_name(cycle)]
+        return self.read("captures", columns=columns, partitions=chosen)
+
+    def _adds(self, table: str) -> pa.Table:
+        return self._log(table)[1]
+
+    def _log(self, table: str) -> tuple[DeltaTable, pa.Table]:
+        if table not in self._logs:
+            _spec(table)
+            folder, version = self.layout.table(table), self.versions.get(table, 0)
+            try:
+                held = DeltaTable(folder, version=version)
+            except TableNotFoundError as error:
+                raise LakeMissing(f"{folder}: table {table} is not there; restore it from a copy") from error
+            except DeltaError as error:
+                raise LakeDamaged(
+                    f"table {table} cannot be opened at version {version}: {_one_line(error)}; "
+                    "`noria check` names what is damaged"
+                ) from error
+            self._logs[table] = held, pa.table(held.get_add_actions(flatten=True))
+        return self._logs[table]
+
+
+def crawl_name(cycle: int) -> str:
+    """Return the cycle as the `crawl` column has it.
+
+    >>> crawl_name(12)
+    'cycle-000012'
+    """
+    return f"cycle-{cycle:06d}"
+
+
+def create(path: Path | str, *, buckets: int, lake_id: str | None = None) -> Lake:
+    """Make an empty lake and return it; going on with one whose making was interrupted.
+
+    buckets: a power of two up to 32,768, fixed for the lake's life. noria.json is written last and makes
+    the folder a lake. Raises LakeExists where one is, LakeMissing where something else lies.
+    """
+    if not 1 <= buckets <= MAX_BUCKETS or buckets & (buckets - 1):
+        raise LakeError(f"a lake of {buckets} buckets: must be a power of two from 1 to {MAX_BUCKETS}")
+    layout = Layout(Path(path).absolute())
+    _refuse_foreign(layout)
+    make_folder(layout.root)
+    put_if_absent(layout.making, json.dumps({"buckets": buckets}).encode())
+    for table in TABLES:
+        make_table(layout.table(table.name), table)
+    meta = {
+        "format": FORMAT,
+        "lake_id": lake_id or uuid.uuid4().hex,
+        "buckets": buckets,
+        "made_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
+    ours = put_if_absent(layout.meta, json.dumps(meta, indent=1).encode())
+    layout.making.unlink(missing_ok=True)
+    if not ours:
+        raise LakeExists(f"{path}: another process made a lake there just now; open that one")
+    return open(path)
+
+
+def open(path: Path | str, *, cycle: int | None = None) -> Lake:
+    """Open a lake as its last committed cycle left it, or as the given cycle did.
+
+    Raises a LakeError whose sentence says what is wrong and what to do.
+    """
+    layout = Layout(Path(path).absolute())
+    meta = _meta(layout)
+    row = ledger.last(layout.root, cycle=cycle)
+    if row is None and cycle:
+        last = ledger.last(layout.root)
+        raise LakeError(
+            f"{path}: cycle {cycle} is not committed; the last one is {last.cycle if last else 'none yet'}"
+        )
+    versions = {table.name: 0 for table in TABLES}
+    if row is not None:
+        versions.update(row.versions)
+    return Lake(layout.root, meta["buckets"], meta["lake_id"], row.cycle if row else 0, versions)
+
+
+def open_or_create(path: Path | str, *, buckets: int) -> Lake:
+    """Open a lake for writing, making it where there is none; raises LakeExists if its buckets differ."""
+    layout = Layout(Path(path).absolute())
+    if not layout.meta.exists():
+        try:
+            return create(path, buckets=buckets)
+        except LakeExists:
+            pass
+    found = open(path)
+    if found.buckets != buckets:
+        raise LakeExists(
+            f"{path}: this lake has {found.buckets} buckets, the configuration says {buckets} "
+            f"([lake] buckets); a lake keeps its buckets, so set it to {found.buckets} or make a new lake"
+        )
+    return found
+
+
+def _refuse_foreign(layout: Layout) -> None:
+    """Raise unless the place is free, or holds a lake that was being made."""
+    root = layout.root
+    if root.exists() and not root.is_dir():
+        raise LakeMissing(f"{root} is a file; name a folder for the lake")
+    if layout.meta.exists():
+        raise LakeExists(f"{root}: there is a lake already; open it, or name another folder")
+    if root.is_dir() and not layout.making.exists() and any(root.iterdir()):
+        raise LakeMissing(f"{root} holds other files and is no lake; name an empty or a new folder")
+
+
+def _meta(layout: Layout) -> dict[str, Any]:
+    """Return noria.json, or raise the sentence that fits what lies there instead."""
+    root = layout.root
+    if not root.exists():
+        raise LakeMissing(f"{root} does not exist; `noria cycle --lake {root}` makes a lake there")
+    if not root.is_dir():
+        raise LakeMissing(f"{root} is a file, a lake is a folder; name the folder")
+    if not layout.meta.exists():
+        raise _no_meta(layout)
+    try:
+        meta: dict[str, Any] = json.loads(layout.meta.read_text(encoding="utf-8"))
+        version, buckets, lake_id = int(meta["format"]), int(meta["buckets"]), str(meta["lake_id"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LakeDamaged(
+            f"{layout.meta} cannot be read ({_one_line(error)}); restore it from a copy"
+        ) from error
+    if version > FORMAT:
+        raise LakeVersionError(
+            f"{root}: lake of format {version}, this Noria reads up to {FORMAT}; install a newer one"
+        )
+    if not 1 <= buckets <= MAX_BUCKETS or buckets & (buckets - 1):
+        raise LakeDamaged(
+            f"{layout.meta}: {buckets} buckets is not a power of two; restore the file from a copy"
+        )
+    return {"format": version, "buckets": buckets, "lake_id": lake_id}
+
+
+def _no_meta(layout: Layout) -> LakeError:
+    if layout.making.exists():
+        return LakeHalfMade(
+            f"{layout.root}: making this lake was interrupted; `noria cycle --lake {layout.root}` finishes it"
+        )
+    if (layout.table(LEDGER.name) / "_delta_log").exists():
+        return LakeDamaged(f"{layout.root}: a lake without its noria.json; restore that file from a copy")
+    return LakeMissing(f"{layout.root} is no lake (no noria.json in it); name another folder")
+
+
+def _spec(table: str) -> Table:
+    if table not in BY_NAME:
+        raise LakeError(f"no table '{table}'; the tables are {', '.join(BY_NAME)}")
+    return BY_NAME[table]
+
+
+def _matching(adds: pa.Table, partitions: Partitions | None, spec: Table) -> pa.Table:
+    for name, values in (partitions or {}).items():
+        if name not in spec.partitions:
+            raise LakeError(f"table {spec.name} is not partitioned by '{name}' but by {spec.partitions}")
+        if adds.num_rows:
+            wanted = pa.array(list(values), spec.arrow.field(name).type)
+            adds = adds.filter(pc.is_in(adds.column(f"partition.{name}"), value_set=wanted))
+    return adds
+
+
+def _expression(partition: Mapping[str, int | str], spec: Table) -> pc.Expression | None:
+    """Return "column = value and ..." for the dataset, which fills partition columns from it."""
+    whole: pc.Expression | None = None
+    for name, value in partition.items():
+        one = pc.field(name) == pa.scalar(value, spec.arrow.field(name).type)
+        whole = one if whole is None else whole & one
+    return whole
+
+
+def _integer(values: list[Any] | None, place: int) -> int | None:
+    value = values[place] if values else None
+    return value if isinstance(value, int) else None
+
+
+def plain_strings(table: pa.Table) -> pa.Table:
+    """Return the table with string views as plain strings: most Arrow kernels refuse views."""
+    return table.cast(pa.schema([pa.field(one.name, _plain(one.type)) for one in table.schema]))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(one.name, _plain(one.type)) for one in kind])
+    return kind
+
+
+def _query_problem(text: str, named: list[str]) -> str:
+    line = " ".join(text.split())[:300]
+    hint = "" if named else f"; the tables are {', '.join(BY_NAME)}"
+    return f"the query cannot be run: {line}{hint}"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
