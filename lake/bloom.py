@@ -34,7 +34,10 @@ SMALLEST = 100_000
 ROOM = 2
 """A filter is rebuilt for this many times the keys it has to hold."""
 
-_BATCH = 2**20
+LARGEST = 400_000_000
+"""Most keys a filter is made for, as a probe scales 32 bits of hash; more only make it err more often."""
+
+_BATCH = 2**18  # keys at a time: the arrays of a batch stay in the processor's cache
 _WORD = 2**64 - 1
 _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # finaliser of splitmix64 (Steele, Lea, Flood 2014)
 _STEP = 0x9E3779B97F4A7C15
@@ -52,7 +55,7 @@ def probes(filter: BloomFilter, key: int) -> Iterator[int]:
         raise LakeError(f"bloom filter: key {key} is negative, keys are 63 bits")
     first, second = _mixed(key), _mixed(key ^ _STEP) | 1
     for turn in range(filter.num_probes_k):
-        yield ((first + turn * second) & _WORD) % filter.num_bits_m
+        yield (((first + turn * second) & _WORD) >> 32) * filter.num_bits_m >> 32
 
 
 def _mixed(word: int) -> int:
@@ -82,6 +85,8 @@ class Bloom:
     def open(cls, path: Path | str, *, capacity: int, error_rate: float = ERROR_RATE) -> Bloom:
         """Open the filter file, made empty where there is none, for `capacity` keys at `error_rate`."""
         final = Path(path)
+        if not 0 < capacity <= LARGEST:
+            raise LakeError(f"bloom filter of {capacity} keys: 1 to {LARGEST} are possible")
         make_folder(final.parent)
         with disk_guard(final):
             held = BloomFilter(capacity, error_rate, probes, filename=(str(final), -1))
@@ -109,13 +114,20 @@ class Bloom:
         """Say for each key: False = surely never added; True = perhaps (0.82 % by mistake when full)."""
         found = np.zeros(len(keys), dtype=np.bool_)
         for start in range(0, len(keys), _BATCH):
-            first, second = _hashes(keys[start : start + _BATCH])
-            left = np.arange(len(first))
-            for _ in range(self._filter.num_probes_k):
-                hit = self._get(first)
-                left, first, second = left[hit], first[hit], second[hit]
-                first = first + second
-            found[start + left] = True
+            found[start : start + _BATCH] = self._maybe(*_hashes(keys[start : start + _BATCH]))
+        return found
+
+    def _maybe(self, first: Words, second: Words) -> npt.NDArray[np.bool_]:
+        """Ask probe after probe, and drop the keys that missed once they are many."""
+        found = np.zeros(len(first), dtype=np.bool_)
+        left, perhaps = np.arange(len(first)), np.ones(len(first), dtype=np.bool_)
+        for _ in range(self._filter.num_probes_k):
+            perhaps &= self._get(first)
+            if np.count_nonzero(perhaps) * 4 < 3 * len(perhaps):
+                left, first, second = left[perhaps], first[perhaps], second[perhaps]
+                perhaps = np.ones(len(left), dtype=np.bool_)
+            first += second
+        found[left[perhaps]] = True
         return found
 
     def flush(self) -> None:
@@ -129,17 +141,23 @@ class Bloom:
             self._filter.close()
 
     def _bit(self, words: Words) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        bit = words % np.uint64(self._filter.num_bits_m)
-        mask = np.uint8(1) << (bit & np.uint64(7)).astype(np.uint8)
-        return (bit >> np.uint64(3)).astype(np.int64), mask
+        """Return byte and mask by key: the upper half of the hash, scaled to the bits (no division)."""
+        bit = ((words >> np.uint64(32)) * np.uint64(self._filter.num_bits_m)) >> np.uint64(32)
+        mask = np.left_shift(np.uint8(1), bit.astype(np.uint8) & np.uint8(7))
+        return (bit >> np.uint64(3)).view(np.int64), mask
 
     def _set(self, words: Words) -> None:
         place, mask = self._bit(words)
-        np.bitwise_or.at(self._bytes, place, mask)
+        while len(place):
+            self._bytes[place] = self._bytes.take(place) | mask
+            lost = (
+                self._bytes.take(place) & mask
+            ) == 0  # of several bits in one byte only the last is written
+            place, mask = place[lost], mask[lost]
 
     def _get(self, words: Words) -> npt.NDArray[np.bool_]:
         place, mask = self._bit(words)
-        hit: npt.NDArray[np.bool_] = (self._bytes[place] & mask) != 0
+        hit: npt.NDArray[np.bool_] = (self._bytes.take(place) & mask) != 0
         return hit
 
 
@@ -171,7 +189,7 @@ def ensure(lake: Lake, table: str, partition: int) -> Bloom:
     files = lake.files(table, partitions={column: [partition]})
     with _locked(path):
         side = _sidecar(path)
-        if side is None or sum(file.rows for file in files) > side.capacity:
+        if side is None or min(sum(file.rows for file in files), LARGEST) > side.capacity:
             return _rebuilt(path, files, lake.cycle)
         bloom = Bloom.open(path, capacity=side.capacity, error_rate=side.error_rate)
         if side.cycle < lake.cycle:
@@ -201,7 +219,7 @@ def extend(lake_root: Path | str, table: str, partition: int, keys: Keys, *, cyc
 
 def _rebuilt(path: Path, files: list[DataFile], cycle: int) -> Bloom:
     keys = sum(file.rows for file in files)
-    capacity = max(SMALLEST, ROOM * keys)
+    capacity = min(max(SMALLEST, ROOM * keys), LARGEST)
     with temporary(path) as tmp:
         bloom = Bloom.open(tmp, capacity=capacity)
         _fill(bloom, files)
