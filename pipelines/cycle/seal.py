@@ -103,7 +103,7 @@ def seal_partition(task: SealTask) -> SealResult:
     index = pc.fill_null(captures["spool"], -1).to_numpy()
     for number, spool in enumerate(task.spools):
         rows = np.flatnonzero(index == number)
-        part = captures.select(["record_id", "record_type", *SPOOL_COLUMNS]).take(pa.array(rows))
+        part = captures.select(["record_id", "duplicate", *SPOOL_COLUMNS]).take(pa.array(rows))
         sealed = _seal_spool(spool, part, verdicts, task.warc_dir)
         if sealed is None:
             continue
@@ -185,9 +185,9 @@ def _check_places(spool: SpoolFile, start: int, offsets: np.ndarray, totals: np.
 def _revisits(fd: int, rows: pa.Table, verdicts: Mapping[str, dict[str, Any]]) -> Iterator[_Edit]:
     """Yield the edit for each duplicate: its response member gives way to a revisit."""
     for row in rows.to_pylist():
-        verdict = verdicts.get(row["record_id"])
-        if verdict is None or row["record_type"] != "revisit":
+        if not row["duplicate"]:
             continue
+        verdict = verdicts[row["record_id"]]
         offset, length = row["spool_offset"], row["spool_length"]
         put = revisit_member(
             os.pread(fd, length, offset), record_id=row["record_id"], refers_to_url=verdict["refers_url"],

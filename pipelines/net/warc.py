@@ -1,7 +1,10 @@
-"""WARC files: what a spool appends, what a seal rewrites, what a reader gets (see the modules for the words)."""
+"""WARC files, as the rest of Noria names them: `warc_write` appends, `warc_read` reads, `warc_check` judges."""
 
 from __future__ import annotations
 
+from pipelines.net.warc_check import faults, verify
+from pipelines.net.warc_read import members, read_at, read_records
+from pipelines.net.warc_record import WarcFault, WarcRecord, dechunked
 from pipelines.net.warc_write import (
     EMPTY_DIGEST,
     IDENTICAL_PAYLOAD,
@@ -32,14 +35,22 @@ __all__ = [
     "Spool",
     "Stored",
     "WarcError",
+    "WarcFault",
     "WarcInfo",
+    "WarcRecord",
+    "dechunked",
     "digest_of",
+    "faults",
     "first_member",
+    "members",
+    "read_at",
+    "read_records",
     "revisit_member",
     "storable",
     "sync_folder",
     "target_uri",
     "uuid_urn",
+    "verify",
     "warc_date",
     "warcinfo_member",
 ]
