@@ -18,7 +18,7 @@ WHERE = "Where and how"
 Lake = Annotated[
     str | None,
     typer.Option(
-        "--lake", metavar="FOLDER", help="The lake. [data/lake]", rich_help_panel=WHERE, show_default=False
+        "--lake", metavar="FOLDER", help="The lake. \\[data/lake]", rich_help_panel=WHERE, show_default=False
     ),
 ]
 Conf = Annotated[

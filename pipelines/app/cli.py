@@ -1,0 +1,185 @@
+"""The command `noria`: names, options and help; what a command does is in its own file.
+
+Those files are imported when their command runs: `noria --help` must not wait for Dask and Arrow.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipelines.app import errors
+from pipelines.app.options import Conf, Debug, Json, Lake, Set, settings_of
+
+HELP = """A web crawler that works in cycles over a data lake.
+
+Start with: noria cycle --demo (a toy web on this machine), or
+noria cycle --seeds seeds.txt --set identity.contact=you@example.org
+"""
+
+app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+seeds_app = typer.Typer(help="Bring seeds into the lake.", no_args_is_help=True)
+conf_app = typer.Typer(help="Show the settings.", no_args_is_help=True)
+check_app = typer.Typer(
+    help="Check the lake for faults; exit 1 with a line for each.", invoke_without_command=True
+)
+app.add_typer(seeds_app, name="seeds")
+app.add_typer(conf_app, name="conf")
+app.add_typer(check_app, name="check")
+
+
+@app.command()
+def cycle(  # noqa: PLR0913  an option each
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    seeds: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--seeds",
+            metavar="FILE|URL",
+            help="Seeds to take in first; - for standard input; may be given again.",
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tcp://…",
+            help="A running Dask scheduler. \\[a cluster on this machine]",
+            show_default=False,
+        ),
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(metavar="SECONDS", help="How long to fetch. \\[3600]", show_default=False)
+    ] = None,
+    max_pages: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Plan no more URLs than this. \\[no limit]", show_default=False),
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="On a new lake, crawl a toy web on this machine.")
+    ] = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Run one crawl cycle: plan, fetch, store, commit."""
+    with errors.told():
+        from pipelines.app import cycle_cmd
+
+        asked = cycle_cmd.Asked(lake, conf, pairs, seeds or [], scheduler, window, max_pages, demo, as_json)
+        return cycle_cmd.run(asked)
+
+
+@seeds_app.command("add")
+def seeds_add(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|URL...",
+            help="Files of one URL a line with tab-separated key=value metadata, URLs, or - for standard input.",
+        ),
+    ],
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Put seeds into the lake's inbox, for the next cycle."""
+    with errors.told():
+        from pipelines.app import seeds_cmd
+
+        seeds_cmd.run(settings_of(lake, conf, pairs), sources, as_json=as_json)
+
+
+@app.command()
+def status(
+    lake: Lake = None, conf: Conf = None, pairs: Set = None, as_json: Json = False, debug: Debug = False
+) -> None:
+    """Tell what the lake holds, what waits, and how the last cycle went."""
+    with errors.told():
+        from pipelines.app import status_cmd
+
+        status_cmd.run(settings_of(lake, conf, pairs), as_json=as_json)
+
+
+@check_app.callback()
+def check(
+    context: typer.Context,
+    deep: Annotated[bool, typer.Option("--deep", help="Also read every record and compare digests.")] = False,
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Check the lake for faults; exit 1 with a line for each."""
+    if context.invoked_subcommand is not None:
+        return 0
+    with errors.told():
+        from pipelines.app import check_cmd
+
+        raise typer.Exit(check_cmd.run(settings_of(lake, conf, pairs), deep=deep, as_json=as_json))
+
+
+@conf_app.command("show")
+def conf_show(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A setting or a section, with its meaning. \\[all]", show_default=False),
+    ] = None,
+    changed: Annotated[bool, typer.Option("--changed", help="Only what is not the default.")] = False,
+    as_toml: Annotated[bool, typer.Option("--toml", help="As a commented configuration file.")] = False,
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Print each setting's value and where it came from."""
+    with errors.told():
+        from pipelines.app import conf_cmd
+
+        conf_cmd.show(settings_of(lake, conf, pairs), name, changed=changed, as_json=as_json, as_toml=as_toml)
+
+
+@conf_app.command("default")
+def conf_default() -> None:
+    """Print the defaults as a commented configuration file."""
+    from pipelines.app import conf_cmd
+
+    conf_cmd.default()
+
+
+@app.command()
+def toyweb(
+    hosts: Annotated[int, typer.Option(metavar="N", help="Hosts, under the names that end in .test.")] = 40,
+    port: Annotated[int, typer.Option(metavar="PORT", help="Port on 127.0.0.1; 0 = any free one.")] = 8081,
+    seed: Annotated[int, typer.Option(metavar="N", help="Another seed makes another web.")] = 1,
+    log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write every request there, as JSON lines.")
+    ] = None,
+    conf: Annotated[
+        Path | None,
+        typer.Option("--write-conf", metavar="FILE", help="Write the settings that a crawl of it needs."),
+    ] = None,
+    tied: Annotated[bool, typer.Option("--tied", hidden=True, help="End when standard input ends.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Serve a deterministic toy web on this machine, for trying things out."""
+    with errors.told():
+        from pipelines.app import toyweb_cmd
+
+        toyweb_cmd.run(hosts=hosts, port=port, seed=seed, log=log, conf=conf, tied=tied)
+
+
+def main() -> None:
+    """Run the command line; the console script `noria`."""
+    sys.exit(errors.run(app, sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

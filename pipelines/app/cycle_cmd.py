@@ -1,0 +1,108 @@
+"""`noria cycle`: one turn of the wheel, on the real web or on the toy web."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lake.layout import Layout
+from pipelines import log
+from pipelines.app import demo, screen, seeds_cmd
+from pipelines.app.lakes import place
+from pipelines.app.options import settings_of
+from pipelines.config import require_contact
+from pipelines.cycle.graph import run_cycle
+from pipelines.failure import Misuse
+
+if TYPE_CHECKING:
+    from pipelines.app.screen import Reporter
+    from pipelines.config import Settings
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asked for; None = not given."""
+
+    lake: str | None = None
+    conf: list[Path] | None = None
+    pairs: list[str] | None = None
+    seeds: list[str] = field(default_factory=list)
+    scheduler: str | None = None
+    window: int | None = None
+    max_pages: int | None = None
+    demo: bool = False
+    as_json: bool = False
+
+
+def run(asked: Asked) -> int:
+    """Run one cycle and show it; return the exit code: 0, or 130 if it was stopped and has committed what it had."""
+    settings = _settings(asked)
+    lake = settings.lake.path
+    toy = demo.wanted(Path(lake), asked_for=asked.demo, seeds=asked.seeds)
+    if toy is not None:
+        settings = _settings(asked, toy)
+    else:
+        _refuse_early(settings, asked)
+    reporter = screen.reporter(as_json=asked.as_json, lake=lake)
+    log.start(settings.log, at_work=sys.stderr.isatty())
+    with ExitStack() as stack:
+        stack.callback(reporter.close)
+        if toy is not None:
+            stack.enter_context(demo.running(toy, Path(lake), settings, reporter))
+        return _turn(settings, asked, reporter)
+
+
+def _turn(settings: Settings, asked: Asked, reporter: Reporter) -> int:
+    if asked.seeds:
+        reporter.message(seeds_cmd.summary(seeds_cmd.put(settings, asked.seeds), settings.lake.path))
+    place(settings, make=True)
+    report = run_cycle(
+        Path(settings.lake.path), settings, scheduler=settings.cluster.scheduler or None, reporter=reporter
+    )
+    reporter.final(report)
+    if report.stopped:
+        reporter.message(f"Stopped and committed; nothing is lost. Go on with: {go_on(asked)}")
+        return 130
+    return 0
+
+
+def go_on(asked: Asked) -> str:
+    """Return the command that goes on where this cycle ended; seeds are in the lake by now."""
+    words = ["noria", "cycle"]
+    words += ["--lake", asked.lake] if asked.lake else []
+    for path in asked.conf or []:
+        words += ["--conf", str(path)]
+    for pair in asked.pairs or []:
+        words += ["--set", pair]
+    words += ["--scheduler", asked.scheduler] if asked.scheduler else []
+    words += ["--window", str(asked.window)] if asked.window else []
+    words += ["--max-pages", str(asked.max_pages)] if asked.max_pages else []
+    words += ["--demo"] if asked.demo else []
+    return " ".join(words)
+
+
+def _settings(asked: Asked, toy: demo.Toy | None = None) -> Settings:
+    flags = {
+        "window.seconds": ("--window", asked.window),
+        "plan.max_pages": ("--max-pages", asked.max_pages),
+        "cluster.scheduler": ("--scheduler", asked.scheduler),
+    }
+    return settings_of(asked.lake, asked.conf, asked.pairs, flags=flags, base=toy.settings() if toy else None)
+
+
+def _refuse_early(settings: Settings, asked: Asked) -> None:
+    """Refuse what cannot end well before anything is made or opened."""
+    path = Path(settings.lake.path)
+    if not asked.seeds and not Layout(path.absolute()).meta.exists() and not _half_made(path):
+        raise Misuse(
+            f"there is no lake at {path} and no seeds to begin one: give --seeds FILE (or a URL), "
+            "or try it on the toy web with noria cycle --demo"
+        )
+    require_contact(settings)
+
+
+def _half_made(path: Path) -> bool:
+    return path.is_file() or Layout(path.absolute()).making.exists()

@@ -1,0 +1,121 @@
+"""Figures in the words that a person reads: the same on a terminal and in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+def plan_words(info: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield label and figure of a plan, as they are to be read."""
+    for label, figure in info.items():
+        yield label.replace("_", " "), figure_words(figure)
+
+
+def figure_words(figure: object) -> str:
+    """Return a figure with its thousands set apart, a fraction with one digit, anything else as it is.
+
+    >>> figure_words(58700), figure_words(0.25), figure_words("h07.test")
+    ('58,700', '0.2', 'h07.test')
+    """
+    if isinstance(figure, bool) or figure is None:
+        return {True: "yes", False: "no", None: "-"}[figure]
+    if isinstance(figure, int):
+        return f"{figure:,}"
+    return f"{figure:,.1f}" if isinstance(figure, float) else str(figure)
+
+
+def outcome_words(outcomes: Mapping[str, int], *, most: int = 8) -> str:
+    """Return the outcomes with their counts, most frequent first.
+
+    >>> outcome_words({"http_404": 9, "ok": 1870})
+    'ok 1,870  http_404 9'
+    """
+    ranked = sorted(((count, name) for name, count in outcomes.items() if count), reverse=True)
+    shown = "  ".join(f"{name} {count:,}" for count, name in ranked[:most])
+    rest = sum(count for count, _ in ranked[most:])
+    return f"{shown}  others {rest:,}" if rest else shown or "no answers yet"
+
+
+def duration_words(seconds: float) -> str:
+    """Return a duration in the two units that matter.
+
+    >>> duration_words(4.2), duration_words(75), duration_words(90_000)
+    ('4.2 s', '1 min 15 s', '1 d 1 h')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for unit, size, lesser, small in (
+        ("d", 86_400, "h", 3_600),
+        ("h", 3_600, "min", 60),
+        ("min", 60, "s", 1),
+    ):
+        if whole >= size:
+            rest = whole % size // small
+            return f"{whole // size} {unit}" + (f" {rest} {lesser}" if rest else "")
+    return f"{whole} s"
+
+
+def time_words(moment: datetime | int | None, *, now: datetime | None = None) -> str:
+    """Return a time (or ms since 1970) as UTC, and how far off it is; "-" for None."""
+    if moment is None:
+        return "-"
+    when = datetime.fromtimestamp(moment / 1000, tz=UTC) if isinstance(moment, int) else moment
+    away = (when - (now or datetime.now(tz=UTC))).total_seconds()
+    off = f"in {duration_words(away)}" if away >= 0 else f"{duration_words(-away)} ago"
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC ({off})"
+
+
+def figures(report: Any) -> Iterator[tuple[str, str]]:
+    """Yield label and figure of a cycle's report, in the order of reading."""
+    yield "cycle", f"{report.cycle}" + (" (resumed)" if report.resumed else "")
+    yield "planned", f"{report.planned:,} URLs"
+    yield "requests", f"{report.requests:,}"
+    yield "pages", f"{report.pages:,} stored, {report.duplicates:,} of them duplicates"
+    yield "outcomes", outcome_words(report.outcomes, most=40)
+    yield "new URLs", f"{report.new_urls:,}"
+    if report.given_up:
+        yield (
+            "given up",
+            f"{figure_words(report.given_up)} fetch partitions died again and again; their URLs went back to ready",
+        )
+    yield "time", _time_of(report.seconds)
+    if report.next_due is not None:
+        yield (
+            "next due",
+            time_words(report.next_due)
+            if isinstance(report.next_due, int | datetime)
+            else str(report.next_due),
+        )
+
+
+def _time_of(seconds: Mapping[str, float]) -> str:
+    steps = ", ".join(f"{name} {value:.1f}" for name, value in seconds.items())
+    return f"{duration_words(sum(seconds.values()))} ({steps})"
+
+
+def ready_lines(lake: str) -> Iterator[tuple[str, str]]:
+    """Yield three lines, ready to be run, that open the lake: with SQL, with pandas, in a notebook."""
+    python = _python()
+    opened = f"lake.open('{lake}')"
+    query = "select outcome, count(*) as n from captures group by outcome order by n desc"
+    yield "SQL", f"{python} -c \"import lake; print({opened}.sql('{query}').to_pandas())\""
+    columns = "['url', 'fetch_status', 'title']"
+    yield (
+        "pandas",
+        f"{python} -c \"import lake; print({opened}.read('captures', columns={columns}).to_pandas())\"",
+    )
+    yield "notebook", f"import lake; captures = {opened}.read('captures').to_pandas()"
+
+
+def _python() -> str:
+    """The interpreter as the user would type it."""
+    path = Path(sys.executable)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

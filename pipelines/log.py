@@ -1,0 +1,78 @@
+"""Logs: for a person on stderr, and JSON lines in a file, one an event.
+
+log = structlog.get_logger()
+log.info("partition given up", partition=7, attempts=3)
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+if TYPE_CHECKING:
+    from pipelines.settings import Log
+
+FILE = "noria.jsonl"
+NOISY = ("distributed", "aiohttp", "asyncio", "bokeh", "tornado")
+"""Libraries whose chatter below a warning is not ours to tell."""
+
+
+def start(settings: Log, *, at_work: bool = False) -> None:
+    """Send every event from now on to stderr and, as JSON lines, to `settings.folder`.
+
+    at_work: a live display holds the terminal, so stderr gets warnings only. A second call replaces the first.
+    """
+    root = logging.getLogger()
+    for handler in [one for one in root.handlers if getattr(one, "of_noria", False)]:
+        root.removeHandler(handler)
+        handler.close()
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
+    root.setLevel(level)
+    _add(
+        root,
+        logging.StreamHandler(sys.stderr),
+        _for_people(),
+        max(level, logging.WARNING) if at_work else level,
+    )
+    if settings.folder:
+        Path(settings.folder).mkdir(parents=True, exist_ok=True)
+        file = logging.FileHandler(Path(settings.folder) / FILE, encoding="utf-8")
+        _add(root, file, structlog.processors.JSONRenderer(), level)
+    for name in NOISY:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    structlog.configure(
+        processors=[*_shared(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+def _add(root: logging.Logger, handler: logging.Handler, renderer: Any, level: int) -> None:
+    handler.setLevel(level)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=_shared(),
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    handler.of_noria = True  # type: ignore[attr-defined]
+    root.addHandler(handler)
+
+
+def _shared() -> list[Any]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+
+
+def _for_people() -> Any:
+    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())

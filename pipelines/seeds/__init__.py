@@ -1,0 +1,1 @@
+"""Seeds: from files, standard input and arguments into the lake's inbox."""

@@ -1,0 +1,111 @@
+"""Put seeds into a lake's inbox, in files of bounded size; the next cycle's plan takes them from there."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from lake import inbox
+from pipelines.failure import Misuse
+from pipelines.rules.urls import wire
+from pipelines.seeds.read import BadLine, Seed, bounded, read
+
+ROWS_A_FILE = 100_000
+"""Seeds held in memory before they become an inbox file: about 30 MB."""
+
+Report = Callable[[str, BadLine], None]
+
+
+@dataclass
+class Added:
+    """What came of it: seeds put into the inbox, lines refused, and the names of the inbox files."""
+
+    added: int = 0
+    refused: int = 0
+    files: list[str] = field(default_factory=list)
+
+
+def add(root: Path, sources: Iterable[str], *, report: Report) -> Added:
+    """Put the seeds of all sources into the inbox of the lake at `root`.
+
+    sources: files of seed lines (also .gz), "-" for standard input, or URLs. `report` is told the source and each
+    line that is no seed. What is read becomes durable in steps: stopped half-way, adding it all again is
+    harmless, since a URL that is known stays one URL. Raises Misuse for a source that is none of these.
+    """
+    sources = list(sources)
+    for source in sources:
+        _check(source)
+    result = Added()
+    for source in sources:
+        with _open(source) as lines:
+            for chunk in _chunks(_good(lines, source, report, result)):
+                result.files.append(inbox.put(root, [_row(seed) for seed in chunk], kind="seed"))
+                result.added += len(chunk)
+    return result
+
+
+def _check(source: str) -> None:
+    """Refuse what can be refused before anything is stored."""
+    path = Path(source)
+    if source == "-" or path.is_file() or _is_url(source) or path.is_fifo():
+        return
+    if path.is_dir():
+        raise Misuse(f"{source} is a folder; name a file of seeds in it")
+    if "://" in source:
+        raise Misuse(f"{source} is not an http or https URL")
+    raise Misuse(
+        f"{source} is neither a file nor a URL; a URL begins with http:// or https://, a seed file has one a line"
+    )
+
+
+def _is_url(source: str) -> bool:
+    return "://" in source and wire(source) is not None
+
+
+@contextmanager
+def _open(source: str) -> Iterator[Iterable[bytes]]:
+    if source == "-":
+        yield bounded(sys.stdin.buffer)
+    elif _is_url(source):
+        yield [source.encode()]
+    else:
+        opener: Callable[[str], BinaryIO] = (
+            cast("Any", gzip.open) if source.endswith(".gz") else cast("Any", _binary)
+        )
+        with opener(source) as file:
+            yield bounded(file)
+
+
+def _binary(path: str) -> BinaryIO:
+    return open(path, "rb")
+
+
+def _good(lines: Iterable[bytes], source: str, report: Report, result: Added) -> Iterator[Seed]:
+    for found in read(lines):
+        if isinstance(found, Seed):
+            yield found
+        else:
+            result.refused += 1
+            report(source, found)
+
+
+def _chunks(seeds: Iterator[Seed]) -> Iterator[list[Seed]]:
+    chunk: list[Seed] = []
+    for seed in seeds:
+        chunk.append(seed)
+        if len(chunk) >= ROWS_A_FILE:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _row(seed: Seed) -> dict[str, Any]:
+    meta = json.dumps(dict(seed.meta), ensure_ascii=False) if seed.meta else None
+    return {"url": seed.url, "meta": meta, "source": "seed"}
