@@ -15,7 +15,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-ISAL_ERROR = isal_zlib.IsalError
+ISAL_ERROR: type[Exception] = isal_zlib.IsalError  # type: ignore[assignment]  # its stub names an instance
 STAGES = 5  # codings on top of each other; three have been seen
 ZSTD_WINDOW_LOG = 25  # 32 MB of memory at most; RFC 9659 asks for 8 MB, single-segment frames have more
 STEP = 512  # bytes fed at a time where a damaged stream is read up to its damage

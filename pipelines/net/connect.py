@@ -106,7 +106,7 @@ class WireProtocol(ResponseHandler):
         self.last_byte = 0.0  # loop time
         self.timed_out: str | None = None  # which time-out ended the exchange
         self._reader: AnswerReader | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._answered: asyncio.Future[None] | None = None
         self._poll: select.poll | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -129,18 +129,21 @@ class WireProtocol(ResponseHandler):
         return self._poll is None or not self._poll.poll(0)
 
     def expect(self, reader: AnswerReader) -> asyncio.Future[None]:
-        """Send what comes to the reader; the future is done when its answer is complete, or the connection."""
+        """Send what comes to the reader; the future is done when the answer is complete or will never be."""
         self.requests += 1
         self.wire_bytes = 0
         self.first_byte_ms = None
         self.timed_out = None
         self._reader = reader
-        self._waiter = self._loop.create_future()
-        return self._waiter
+        self._answered = self._loop.create_future()
+        if not self.is_connected():  # lost before anything was asked
+            reader.end_of_stream(clean=False)
+            self._wake()
+        return self._answered
 
     def settle(self) -> None:
         """Stop expecting: what comes from now on comes out of turn."""
-        self._reader = self._waiter = None
+        self._reader = self._answered = None
 
     def give_up(self, which: str) -> None:
         """End the exchange by a time-out, named."""
@@ -172,8 +175,8 @@ class WireProtocol(ResponseHandler):
             self._wake()
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._answered is not None and not self._answered.done():
+            self._answered.set_result(None)
 
 
 class WireConnector(TCPConnector):

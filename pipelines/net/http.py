@@ -200,8 +200,9 @@ class Fetcher:
         answered = protocol.expect(reader)
         watch = _Watch(protocol, reader, self.policy)
         try:
-            protocol.transport.write(request)
-            exchange.request_head = request
+            if not answered.done():
+                protocol.transport.write(request)
+                exchange.request_head = request
             await answered
         finally:
             watch.stop()
