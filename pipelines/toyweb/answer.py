@@ -109,9 +109,9 @@ class Answer:
 
     @property
     def instant(self) -> bool:
-        """True if it can be sent with one write, now, on a connection that stays."""
+        """True if it can be sent with one write, now."""
         return not (
-            self.before_ms or self.piece_ms or self.cut is not None or self.end is not End.KEEP
+            self.before_ms or self.piece_ms or self.cut is not None or self.end in (End.RESET, End.HANG)
             or self.repeat != 1 or len(self.body) > 4 * BLOCK
         )  # fmt: skip
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from itertools import accumulate
 
 from pipelines.toyweb.chance import draw, share
@@ -199,6 +201,7 @@ class Host:
     declared: Declared
     coding: str
     chunked: bool
+    closes: bool  # ends the connection after each page, and says so
 
     @property
     def linked(self) -> int:
@@ -221,9 +224,9 @@ class Host:
         return self.kind is Kind.PLAIN and self.robots in (Robots.ALLOW, Robots.PARTS, Robots.MISSING)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
-    """A web's hosts and what they were drawn from."""
+    """A web's hosts and what they were drawn from; compared by identity, so that it can be a cache's key."""
 
     seed: int
     mix: Mix
@@ -299,17 +302,20 @@ def _host(index: int, kind: Kind, robots: Robots, hosts: int, seed: int, mix: Mi
         declared=_declared(declared, charset),
         coding=mix.codings[index % len(mix.codings)],
         chunked=share(seed, index, "chunked") < 0.3,
+        closes=share(seed, index, "closes") < 0.15,
     )
 
 
 def _size(index: int, hosts: int, mix: Mix) -> int:
     """Return the pages of the host of a rank, so that the mean is about `mix.pages`."""
-    total = (
-        sum((rank + 1.0) ** -mix.skew for rank in range(hosts))
-        if hosts <= 10_000
-        else float(hosts) ** (1 - mix.skew) / (1 - mix.skew)
-    )
-    return max(2, round(mix.pages * hosts / total * float(index + 1) ** -mix.skew))
+    scale = mix.pages * hosts / _skewed(hosts, mix.skew)
+    return max(2, round(scale * math.pow(index + 1, -mix.skew)))
+
+
+@lru_cache
+def _skewed(hosts: int, skew: float) -> float:
+    """Return the sum of rank^-skew over all hosts."""
+    return math.fsum(math.pow(rank + 1, -skew) for rank in range(hosts))
 
 
 def _address(index: int, kind: Kind, sharing: int) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 
 
@@ -41,6 +42,11 @@ class Row:
     agent: str = ""
 
 
+_NAMES = tuple(field.name for field in fields(Row))
+_values = attrgetter(*_NAMES)
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
 class Log:
     """Rows of requests: kept in memory, and appended to a file of JSON lines where a path is given.
 
@@ -73,7 +79,7 @@ class Log:
 
 
 def _line(row: Row) -> bytes:
-    return json.dumps(asdict(row), separators=(",", ":")).encode() + b"\n"
+    return _encode(dict(zip(_NAMES, _values(row), strict=True))).encode() + b"\n"
 
 
 def read(path: Path) -> list[Row]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from html import escape
 
 from pipelines.toyweb import schedule, words
-from pipelines.toyweb.answer import Answer, Ask, Framing, http_date, origin
+from pipelines.toyweb.answer import Answer, Ask, End, Framing, http_date, origin
 from pipelines.toyweb.chance import draw, share
 from pipelines.toyweb.hosts import Declared, Host, Plan, Robots, Sitemap, Validator
 
@@ -186,7 +186,6 @@ def _spelt(base: str, here: str, there: str, chance: int) -> Link:
     return Link(there, url)
 
 
-@lru_cache(maxsize=16_384)
 def _html(
     language: str, charset: str, meta: bool, key: str, updated: int, hrefs: tuple[str, ...], foot: str
 ) -> bytes:
@@ -230,7 +229,6 @@ def payload(plan: Plan, host: Host, index: int, port: int, now_ms: int) -> tuple
     return coded(body, host.coding)
 
 
-@lru_cache(maxsize=4_096)
 def coded(body: bytes, coding: str) -> tuple[bytes, str]:
     """Return a body with a content coding applied, and the coding."""
     if coding == "gzip":
@@ -242,24 +240,37 @@ def coded(body: bytes, coding: str) -> tuple[bytes, str]:
 
 def answer(plan: Plan, ask: Ask, index: int) -> Answer:
     """Return the answer for an ordinary page: 304 if the client's copy is fresh, else the page."""
-    host = ask.host
-    changed = version(plan, host, index, ask.now_ms)
-    validators = _validators(host, change_key(plan, host, index), changed)
-    found = ordered(links(plan, host, index, ask.port))
-    if is_fresh(ask, validators, changed):
-        return Answer(304, tuple(validators.items()))
-    body, coding = payload(plan, host, index, ask.port, ask.now_ms)
-    charset = "; charset=" + host.charset if host.declared is Declared.HEADER else ""
-    if document(plan, host, index) is not None:
-        charset = "; charset=utf-8"
-    headers = [("Content-Type", f"text/html{charset}"), *validators.items()]
+    changed = version(plan, ask.host, index, ask.now_ms)
+    made = _page(plan, ask.host.index, index, ask.port, changed)
+    if is_fresh(ask, made.headers):
+        return Answer(304, tuple(header for header in made.headers if header[0] in ("ETag", "Last-Modified")))
+    return made
+
+
+@lru_cache(maxsize=16_384)
+def _page(plan: Plan, host_index: int, index: int, port: int, changed: int) -> Answer:
+    """Return a page in the version that came into being at `changed`."""
+    host = plan.hosts[host_index]
+    body, coding = payload(plan, host, index, port, changed)
+    headers = [_content_type(plan, host, index), *_validators(host, change_key(plan, host, index), changed)]
     if coding != "identity":
         headers.append(("Content-Encoding", coding))
-    framing = Framing.CHUNKED if host.chunked else Framing.LENGTH
-    return Answer(200, tuple(headers), body, framing, links=tuple(dict.fromkeys(link.url for link in found)))
+    found = dict.fromkeys(link.url for link in ordered(links(plan, host, index, port)))
+    if host.closes:
+        headers.append(("Connection", "close"))
+    framing, end = Framing.CHUNKED if host.chunked else Framing.LENGTH, End.CLOSE if host.closes else End.KEEP
+    return Answer(200, tuple(headers), body, framing, end=end, links=tuple(found))
 
 
-def _validators(host: Host, key: str, changed: int) -> dict[str, str]:
+def _content_type(plan: Plan, host: Host, index: int) -> tuple[str, str]:
+    if document(plan, host, index) is not None:
+        return "Content-Type", "text/html; charset=utf-8"
+    return "Content-Type", "text/html" + (
+        f"; charset={host.charset}" if host.declared is Declared.HEADER else ""
+    )
+
+
+def _validators(host: Host, key: str, changed: int) -> list[tuple[str, str]]:
     """Return the ETag and Last-Modified headers that a host gives."""
     tag = f"{draw(key, changed):016x}"
     etags = {
@@ -268,24 +279,27 @@ def _validators(host: Host, key: str, changed: int) -> dict[str, str]:
         Validator.WEAK: f'W/"{tag}"',
         Validator.BARE: tag,
     }
-    headers = {"ETag": etags[host.validator]} if host.validator in etags else {}
+    headers = [("ETag", etags[host.validator])] if host.validator in etags else []
     if host.validator in (Validator.BOTH, Validator.DATE):
-        headers["Last-Modified"] = http_date(changed)
+        headers.append(("Last-Modified", http_date(changed)))
     return headers
 
 
-def is_fresh(ask: Ask, validators: dict[str, str], changed: int) -> bool:
-    """Return True if the request's conditions say that the client has this version.
+def is_fresh(ask: Ask, headers: tuple[tuple[str, str], ...]) -> bool:
+    """Return True if the request's conditions say that the client has the version with these headers.
 
     If-None-Match rules where both are sent (RFC 9110, 13.2.2). A date is compared as text: it must come back as sent.
     """
-    wanted = ask.headers.get("if-none-match")
+    wanted, since = ask.headers.get("if-none-match"), ask.headers.get("if-modified-since")
+    if wanted is None and since is None:
+        return False
+    validators = dict(headers)
     if wanted is not None:
         tag = validators.get("ETag", "")
         return bool(tag) and tag.removeprefix("W/") in [
             one.strip().removeprefix("W/") for one in wanted.split(",")
         ]
-    return ask.headers.get("if-modified-since", "-") == validators.get("Last-Modified", "")
+    return since == validators.get("Last-Modified", "")
 
 
 def simple(

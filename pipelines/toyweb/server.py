@@ -199,11 +199,9 @@ class Connection(asyncio.Protocol):
         self._row.status = answer.status
         self._row.bytes = len(data)
         self._row.first_ms = _monotonic()
-        row = self._row
-        self._finish(whole=True)
+        self._finish(whole=True)  # before the write: the client cannot know the end sooner than the log
         self._transport.write(data)
-        del row
-        if close:
+        if close or answer.end is End.CLOSE:
             self._transport.close()
 
     async def _play(self, answer: Answer, method: str, date: str, *, close: bool) -> None:
@@ -225,7 +223,6 @@ class Connection(asyncio.Protocol):
 
     async def _end(self, answer: Answer, *, close: bool) -> None:
         """Do with the connection what the answer says; then go on with the next request."""
-        self._task = None if answer.end is not End.HANG else self._task
         if answer.end is End.HANG:
             await asyncio.sleep(answer.hang_ms / 1000 if answer.hang_ms else 1e9)
         if answer.end in (End.HANG, End.RESET):
