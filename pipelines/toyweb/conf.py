@@ -15,10 +15,9 @@ NETWORK = "127.20.0.0/15"
 def crawler_conf(web: ToyWeb, *, contact: str = CONTACT) -> str:
     """Return TOML with [identity], [dns.static] and [security].
 
-    A host whose name is not to resolve stands in the table too, with no address ("").
+    A host whose name is not to resolve is in no table: who looks it up asks a name server, which knows no `.test`.
     """
-    table = {host.name: "" for host in web.hosts if not host.resolves} | web.names()
-    names = "\n".join(f"{json.dumps(name)} = {json.dumps(address)}" for name, address in table.items())
+    names = "\n".join(f"{json.dumps(name)} = {json.dumps(address)}" for name, address in web.names().items())
     return (
         "# Made for one toy web: a crawl with it reaches nothing outside this machine.\n"
         f"[identity]\ncontact = {json.dumps(contact)}\n\n"
