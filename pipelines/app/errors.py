@@ -5,25 +5,27 @@ from __future__ import annotations
 import errno
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from types import TracebackType
 
 import typer
+import typer.main
 
 from pipelines.failure import Failure
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 INTERRUPTED = 130
+NOT_WHOLE = "Input should be a valid integer, unable to parse string as an integer"
 
 
-def run(app: Callable[..., object], argv: list[str]) -> int:
+def run(app: typer.Typer, argv: list[str]) -> int:
     """Run the command line and return its exit code; whatever goes wrong is told in one sentence on stderr."""
     debug = "--debug" in argv
     sys.excepthook = _debug_hook if debug else _hook
     try:
-        code = app(args=argv, prog_name="noria", standalone_mode=False)
+        code = typer.main.get_command(app)(args=argv, prog_name="noria", standalone_mode=False)
     except Failure as failure:
         return _tell(str(failure), failure.exit_code, debug=debug)
     except typer.TyperException as misuse:
@@ -38,16 +40,21 @@ def run(app: Callable[..., object], argv: list[str]) -> int:
 @contextmanager
 def told() -> Iterator[None]:
     """Turn what the lake and the machine refuse into a Failure that says so."""
-    from lake.errors import LakeError  # here, so that `noria --help` need not wait for pyarrow
-
     try:
         yield
-    except LakeError as error:
-        raise Failure(str(error)) from error
-    except BrokenPipeError:
+    except (Failure, BrokenPipeError):
         raise
     except OSError as error:
         raise Failure(_of_machine(error)) from error
+    except _lake_error() as error:
+        raise Failure(str(error)) from error
+
+
+def _lake_error() -> type[Exception]:
+    """Looked up when something went wrong only: `noria conf show` need not wait for Arrow."""
+    from lake.errors import LakeError
+
+    return LakeError
 
 
 def _of_machine(error: OSError) -> str:
@@ -65,12 +72,13 @@ def _usage(error: typer.TyperException) -> str:
     option = getattr(error, "option_name", None)
     if option and context and "No such option" in words:
         words += _did_you_mean(option, [name for param in context.command.params for name in param.opts])
+    words = words.replace(NOT_WHOLE, "a whole number is wanted")
     sentence = words[:1].lower() + words[1:]
     return f"{command}: {sentence} ({command} --help tells more)"
 
 
 def _did_you_mean(option: str, options: list[str]) -> str:
-    close = get_close_matches(option, options, n=1, cutoff=0.5)
+    close = get_close_matches(option, options, n=1, cutoff=0.6)
     if close:
         return f"; did you mean {close[0]}?"
     return "" if "--lake" in options else "; options stand behind the command: noria cycle --lake …"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.app.lakes import place
 from pipelines.failure import Failure, Misuse
-from pipelines.seeds.add import Added, add
+from pipelines.seeds.add import Added, add, check
 from pipelines.seeds.read import BadLine
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def put(settings: Settings, sources: list[str]) -> Added:
     """Add the seeds to the lake of the settings and tell of each bad line on stderr."""
     if not sources:
         raise Misuse("no seeds given; name files, URLs, or - for standard input")
+    for source in sources:
+        check(source)
     root = Path(settings.lake.path)
     place(settings, make=True)
     added = add(root, sources, report=_tell)
@@ -51,5 +53,8 @@ def summary(added: Added, lake: str) -> str:
 
 
 def _tell(source: str, line: BadLine) -> None:
-    name = "standard input" if source == "-" else source
-    print(f"{name} line {line.number}: {line.why}; skipped", file=sys.stderr)
+    print(f"{_named(source)} line {line.number}: {line.why}; skipped", file=sys.stderr)
+
+
+def _named(source: str) -> str:
+    return "standard input" if source == "-" else source

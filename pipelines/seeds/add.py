@@ -36,11 +36,8 @@ def add(root: Path, sources: Iterable[str], *, report: Report) -> Added:
 
     sources: files of seed lines (also .gz), "-" for standard input, or URLs. `report` is told the source and each
     line that is no seed. What is read becomes durable in steps: stopped half-way, adding it all again is
-    harmless, since a URL that is known stays one URL. Raises Misuse for a source that is none of these.
+    harmless, since a URL that is known stays one URL.
     """
-    sources = list(sources)
-    for source in sources:
-        _check(source)
     result = Added()
     for source in sources:
         with _open(source) as lines:
@@ -50,8 +47,8 @@ def add(root: Path, sources: Iterable[str], *, report: Report) -> Added:
     return result
 
 
-def _check(source: str) -> None:
-    """Refuse what can be refused before anything is stored."""
+def check(source: str) -> None:
+    """Raise Misuse for a source that is neither a file, a URL nor "-"; nothing is read yet."""
     path = Path(source)
     if source == "-" or path.is_file() or _is_url(source) or path.is_fifo():
         return
