@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _ZONES = {
     "": 0, "gmt": 0, "utc": 0, "ut": 0, "z": 0,
     "est": -300, "edt": -240, "cst": -360, "cdt": -300, "mst": -420, "mdt": -360, "pst": -480, "pdt": -420,
@@ -84,7 +84,7 @@ def _epoch_ms(day: tuple[int, int, int], clock: tuple[int, int, int, int], offse
     hour, minute, second, ms = clock
     try:
         zone = timezone(timedelta(minutes=offset_minutes))
-        moment = datetime(*day, hour, minute, min(second, 59) if second == 60 else second, tzinfo=zone)
+        moment = datetime(*day, hour, minute, 59 if second == 60 else second, tzinfo=zone)
     except (ValueError, OverflowError):
         return None
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)

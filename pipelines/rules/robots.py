@@ -15,6 +15,7 @@ from pipelines.rules.robots_policy import (
     RobotsPolicy,
     RobotsState,
     effective_state,
+    governs,
     is_fresh,
     may_follow,
     next_fetch_ms,
@@ -22,7 +23,15 @@ from pipelines.rules.robots_policy import (
     state_of,
 )
 from pipelines.rules.robots_tags import RobotsTags, page_tags
-from pipelines.rules.robots_text import MAX_BYTES, Group, Prepared, decoded, prepare, product_token, read_lines
+from pipelines.rules.robots_text import (
+    MAX_BYTES,
+    Group,
+    Prepared,
+    decoded,
+    prepare,
+    product_token,
+    read_lines,
+)
 
 __all__ = [
     "ALLOW_ALL",
@@ -33,6 +42,7 @@ __all__ = [
     "Rules",
     "Verdict",
     "effective_state",
+    "governs",
     "is_fresh",
     "may_follow",
     "next_fetch_ms",
@@ -110,50 +120,62 @@ class Rules:
         return groups.get(product_token(product)) or groups.get("*") or Group("")
 
 
+PROTEGO_RULES = 48
+"""Groups of more rules than this are judged by the index alone: Protego looks at its rules one by one, which takes
+up to 0.5 ms a URL in the largest real files. 83 % of them have fewer; on all of them the two agree."""
+
+
 class _Judge:
     """One group, ready to be asked often. Protego gives the verdict, the index beside it the line."""
 
     def __init__(self, group: Group) -> None:
         self._agent = group.agent
         self._rules = rules_of(group.rules)
-        self._rank = {id(rule): rank for rank, rule in enumerate(self._rules)}
-        plain = [rule for rule in self._rules if len(rule.parts) == 1 and not rule.anchored]
-        self._special = [rule for rule in self._rules if len(rule.parts) > 1 or rule.anchored]
-        self._plain = {rule.form: rule for rule in reversed(plain)}
-        self._prefixes = tuple(self._plain)
+        ranked = list(enumerate(self._rules))
+        self._special = [(rank, max(r.parts, key=len), r) for rank, r in ranked if r.anchored or r.parts[1:]]
+        self._plain = {r.form: (rank, r) for rank, r in reversed(ranked) if not (r.anchored or r.parts[1:])}
+        few = len(self._plain) <= 256  # with more, one test of all prefixes takes longer than all lengths
+        self._prefixes = tuple(self._plain) if few else ("",)
         self._lengths = sorted({len(form) for form in self._plain}, reverse=True)
-        self._protego = _protego(self._rules) if _protego_ranks_alike(self._rules) else None
+        small = len(self._rules) <= PROTEGO_RULES
+        self._protego = _protego(self._rules) if small and _protego_ranks_alike(self._rules) else None
         self._free = Verdict(True, self._agent, None, None)
 
     def verdict(self, url: str) -> Verdict:
         path = path_form(url)
         if not self._rules or path.spelled == "/robots.txt":
             return self._free
-        one_form = path.spelled is path.folded
-        rule = self._deciding(path.spelled) if one_form else self._scan(path)
-        allowed = rule is None or rule.allow
-        if one_form and self._protego is not None:
-            url = path.spelled if path.spelled[:2] != "//" else f"http://h{path.spelled}"
-            allowed = self._protego.can_fetch(url, "*")
+        if path.spelled is not path.folded:
+            return self._stated(self._scan(path))
+        rule = self._deciding(path.spelled)
+        if self._protego is None:
+            return self._stated(rule)
+        allowed = self._protego.can_fetch(_as_url(path.spelled), "*")
         if rule is None or rule.allow is not allowed:
             return self._free if allowed else Verdict(False, self._agent, None, None)
-        return Verdict(allowed, self._agent, rule.line.text, rule.line.number)
+        return self._stated(rule)
+
+    def _stated(self, rule: Rule | None) -> Verdict:
+        if rule is None:
+            return self._free
+        return Verdict(rule.allow, self._agent, rule.line.text, rule.line.number)
 
     def _deciding(self, form: str) -> Rule | None:
-        best = self._longest_prefix(form) if form.startswith(self._prefixes) else None
-        rank = len(self._rules) if best is None else self._rank[id(best)]
-        for rule in self._special:
-            if self._rank[id(rule)] > rank:
+        """Return the rule that wins: the longest plain prefix, or a rule with wildcards that ranks before it."""
+        prefix = self._longest_prefix(form) if form.startswith(self._prefixes) else None
+        limit = len(self._rules) if prefix is None else prefix[0]
+        for rank, literal, rule in self._special:
+            if rank > limit:
                 break
-            if rule.matches(form):
+            if literal in form and rule.matches(form):
                 return rule
-        return best
+        return None if prefix is None else prefix[1]
 
-    def _longest_prefix(self, form: str) -> Rule | None:
+    def _longest_prefix(self, form: str) -> tuple[int, Rule] | None:
         for length in self._lengths:
-            rule = self._plain.get(form[:length])
-            if rule is not None:
-                return rule
+            found = self._plain.get(form[:length])
+            if found is not None:
+                return found
         return None
 
     def _scan(self, path: Path) -> Rule | None:
@@ -161,6 +183,11 @@ class _Judge:
             if rule.matches(path.spelled if rule.allow else path.folded):
                 return rule
         return None
+
+
+def _as_url(form: str) -> str:
+    """Return a form as Protego takes it: two slashes at the start would look like a host."""
+    return form if form[:2] != "//" else f"http://h{form}"
 
 
 def _protego(rules: list[Rule]) -> Protego:

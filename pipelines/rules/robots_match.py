@@ -18,8 +18,11 @@ from pipelines.rules.robots_text import Line
 _PLAIN = re.compile(r"/[A-Za-z0-9/._-]*").fullmatch
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*").fullmatch
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
+_ODD_ESCAPE = re.compile(
+    r"%(?:[a-f][0-9A-Fa-f]|[0-9A-F][a-f]|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)"
+).search  # lower-case digits, or an escape of an unreserved character
 _RESERVED = "!&'()+,:;=?@[]#"
-_NEEDS_ESCAPE = " \"<>\\^`{|}*$"
+_NEEDS_ESCAPE = ' "<>\\^`{|}*$'
 
 
 def _table(kept: str) -> dict[int, str]:
@@ -83,7 +86,7 @@ def path_form(url: str) -> Path:
     path = path_of(url)
     if _PLAIN(path):
         return Path(path, path)
-    if "%" not in path and path.isascii():
+    if path.isascii() and not _ODD_ESCAPE(path):
         form = path.translate(_PATH_TABLE)
         return Path(form, form)
     escaped = _escaped(path.encode("utf-8", "surrogatepass"))

@@ -40,6 +40,26 @@ def robots_url(site: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/robots.txt"
 
 
+def governs(robots: str, url: str) -> bool:
+    """Return whether the robots.txt at `robots` governs `url`: both have one scheme, host and port.
+
+    >>> governs("http://a.example/robots.txt", "http://A.example:80/x")
+    True
+    """
+    ours, theirs = _site(robots), _site(url)
+    return ours is not None and ours == theirs
+
+
+def _site(url: str) -> tuple[str, str, int] | None:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None
+    host = parts.hostname
+    return (parts.scheme, host, port) if host and port and " " not in host else None
+
+
 def state_of(status: int | None) -> RobotsState:
     """Return what an answer with this status (after redirects) says of the rules; None = no answer came.
 
@@ -47,9 +67,9 @@ def state_of(status: int | None) -> RobotsState:
     A redirect that is left over (too many hops, no target) is as good as a 4xx (2.3.1.2: "MAY assume that the
     robots.txt file is unavailable"). 1xx and other numbers are no answer.
 
-    >>> state_of(404), state_of(503), state_of(None)
-    (<RobotsState.ALLOW_ALL: 'allow_all'>, <RobotsState.UNREACHABLE: 'unreachable'>, <RobotsState.UNREACHABLE: 'unreachable'>)
-    """  # noqa: E501
+    >>> [state_of(status).value for status in (200, 404, 429, 503, None)]
+    ['rules', 'allow_all', 'unreachable', 'unreachable', 'unreachable']
+    """
     if status is None or status == 429:
         return RobotsState.UNREACHABLE
     if 200 <= status < 300:
@@ -83,7 +103,9 @@ def is_fresh(policy: RobotsPolicy, *, fetched_ms: int, now_ms: int) -> bool:
     return 0 <= now_ms - fetched_ms < policy.ttl_seconds * 1000
 
 
-def effective_state(policy: RobotsPolicy, *, state: RobotsState, unreachable_since_ms: int, now_ms: int) -> RobotsState:
+def effective_state(
+    policy: RobotsPolicy, *, state: RobotsState, unreachable_since_ms: int, now_ms: int
+) -> RobotsState:
     """Return the state that governs requests now.
 
     A site that stays unreachable for `unreachable_days` becomes `unreachable_after_days`, which by default

@@ -55,7 +55,8 @@ def page_tags(values: Iterable[str], product: str) -> RobotsTags:
             forbidden = [a or b for a, b in zip(forbidden, _MEANS.get(word, (False,) * 3), strict=True)]
             date_ms = _date_ms(detail) if word == "unavailable_after" else None
             until += [] if date_ms is None else [date_ms]
-    return RobotsTags(*forbidden, unavailable_after_ms=min(until, default=None))
+    noindex, nofollow, noarchive = forbidden
+    return RobotsTags(noindex, nofollow, noarchive, min(until, default=None))
 
 
 def _directives(value: str, product: str) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 MAX_BYTES = 512_000
 """RFC 9309 section 2.5: at least 500 kibibytes are read; what lies beyond is not."""
 
-MAX_LINE_CHARS = 16_664
+MAX_LINE_CHARS = 16_663
 """A line is cut here: eight times the longest URL that browsers of 2000 took, as Google's parser does."""
 
 MAX_SITEMAPS = 1_000
@@ -52,23 +52,25 @@ class Prepared:
 
 
 _FIELDS = {
-    "user-agent": "agent", "useragent": "agent", "user agent": "agent",
+    "user-agent": "agent", "useragent": "agent", "user agent": "agent", "useg-agent": "agent",
     "allow": "allow",
     "disallow": "disallow", "dissallow": "disallow", "dissalow": "disallow", "disalow": "disallow",
-    "diasllow": "disallow", "disallaw": "disallow",
+    "diasllow": "disallow", "disallaw": "disallow", "desallow": "disallow",
     "crawl-delay": "delay", "crawl delay": "delay", "crawldelay": "delay",
     "sitemap": "sitemap", "sitemaps": "sitemap", "site-map": "sitemap", "site map": "sitemap",
 }  # fmt: skip
-"""The spellings of a field that are understood; typos as found in the wild (Google's and Protego's lists)."""
+"""The spellings of a field that are understood; typos as found in the wild (after the lists of Google, Protego, crawler-commons)."""
 
 _LINE_END = re.compile("\r\n|\n|\r")
-_NO_COLON = re.compile(
-    r"(%s)[ \t]+(.*)" % "|".join(sorted(map(re.escape, _FIELDS), key=len, reverse=True)), re.IGNORECASE
-)
+_NAMES = "|".join(sorted(map(re.escape, _FIELDS), key=len, reverse=True))
+_NO_COLON = re.compile(rf"({_NAMES})[ \t]+(.*)", re.IGNORECASE)
+_BARE_SITEMAP = re.compile(r"https?://\S*sitemap\S*$", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
 _TOKEN = re.compile(r"[^\s/;,()<>]+")
+_PRODUCT = re.compile(r"[A-Za-z_-]+").fullmatch
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-_BROKEN_BOMS = (b"\xef\xbb", b"\xef")
+_BROKEN_PRODUCT = re.compile(r"[A-Za-z_-]+").fullmatch
+_BOMS = (b"\xef\xbb", b"\xef")
 _SPACE = " \t\f\v\0\u00a0"
 
 
@@ -118,6 +120,8 @@ def _read_line(line: str) -> tuple[str, str] | None:
     known = _FIELDS.get(name.strip(_SPACE).lower())
     if colon and known:
         return known, value.strip(_SPACE)
+    if _BARE_SITEMAP.match(line):
+        return "sitemap", line
     spaced = _NO_COLON.fullmatch(line)
     return (_FIELDS[spaced[1].lower()], spaced[2].lstrip(": \t")) if spaced else None
 
@@ -135,6 +139,11 @@ def product_token(value: str) -> str:
         return ""
     token = found[0].lower()
     return token if token == "*" else token.replace("*", "")
+
+
+def is_product_token(text: str) -> bool:
+    """Return whether `text` is a product token as RFC 9309 2.2.1 defines it: ASCII letters, `-` and `_`."""
+    return _PRODUCT(text) is not None
 
 
 def delay_ms(value: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,6 +52,22 @@ _LISTS = {("image", "loc"): "images", ("video", "content_loc"): "videos", ("vide
 _NEWS = {"title", "publication_date", "language", "name", "keywords"}
 
 
+_BARE_AMPERSAND = re.compile(rb"&(?!(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|amp|lt|gt|quot|apos);)")
+_CDATA, _CDATA_END = b"<![CDATA[", b"]]>"
+_HELD_BYTES = 12
+"""Longer than any mark that the end of a chunk may part: `<![CDATA[` or `&#x10FFFF;`."""
+
+_DECLARATION = re.compile(rb"""\s*<\?xml\b[^>]{0,200}?\bencoding\s*=\s*["']([^"'>]*)["'][^>]{0,200}\?>""")
+_ENCODINGS = re.compile(
+    rb"utf-?8|utf-?16(le|be)?|(us-)?ascii|iso[-_]?8859[-_]?\d+|latin-?\d|(windows-|cp)125\d|koi8-[ru]|"
+    rb"shift[-_]?jis|euc-(jp|kr|cn|tw)|gb(2312|k|18030)|big5",
+    re.IGNORECASE,
+)
+"""Encodings in which markup is spelled as in ASCII (or UTF-16), so that nothing hides from `_watch_prolog`."""
+
+_OPEN_END_TAG = re.compile(rb"</[A-Za-z:]*\s*$")
+
+
 def _local(tag: str) -> str:
     return tag.rpartition("}")[2].rpartition(":")[2].lower()
 
@@ -67,6 +84,7 @@ class _Target:
         self._entry_depth = 0
         self._field_depth = 0
         self._text: list[str] = []
+        self._own: list[str] = []
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         name = _local(tag)
@@ -76,6 +94,7 @@ class _Target:
         elif self._entry is None:
             if name in self._kinds and len(self._path) <= 3:
                 self._entry, self._entry_depth = RawEntry(self._kinds[name]), len(self._path)
+                self._own.clear()
         elif not self._field_depth:
             self._field_depth = len(self._path) if self._gathers(name) else 0
             if name == "link" and "href" in attributes:
@@ -104,6 +123,8 @@ class _Target:
     def data(self, text: str) -> None:
         if self._field_depth and len(self._text) <= MAX_TEXT_CHARS:
             self._text.append(text[: MAX_TEXT_CHARS + 1])
+        elif self._entry is not None and len(self._path) == self._entry_depth and len(self._own) < 16:
+            self._own.append(text[:MAX_TEXT_CHARS])
 
     def end(self, tag: str) -> None:
         name = self._path.pop() if self._path else ""
@@ -113,6 +134,9 @@ class _Target:
         if depth == self._field_depth:
             self._close_field(name)
         elif depth == self._entry_depth:
+            own = "".join(self._own).strip()
+            if own and "loc" not in self._entry.texts and self._entry.kind != "item":
+                self._entry.texts["loc"] = own  # an index that forgets <loc>
             self.entries.append(self._entry)
             self._entry = None
 
@@ -140,8 +164,10 @@ class _Target:
             self._entry = RawEntry(self._entry.kind)
         self._entry.texts.setdefault(name, text)
 
-    def finish(self) -> None:
-        """Take over an entry that was cut off after its address."""
+    def finish(self, *, whole_field: bool) -> None:
+        """Take over an entry that was cut off after its address; whole_field: an end tag had begun."""
+        if self._field_depth and whole_field and len(self._path) == self._field_depth:
+            self._close_field(self._path.pop())
         if self._entry is not None and "loc" in self._entry.texts:
             self.entries.append(self._entry)
         self._entry = None
@@ -150,35 +176,83 @@ class _Target:
         """Return nothing: the parser asks for a result."""
 
 
-class XmlReader:
-    """Feed it bytes, take entries. Refuses files that declare entities; never fetches, never expands.
+class _Mender:
+    """Escapes ampersands that begin no predefined entity, as so many sitemaps forget to; CDATA stays as it is.
 
-    Malformed XML is read as far as it makes sense (a missing end tag, an early end of the file).
+    What is left of entities are the five that XML predefines, so the parser has nothing to resolve.
     """
 
     def __init__(self) -> None:
+        self._held = b""
+        self._in_cdata = False
+
+    def feed(self, chunk: bytes, *, last: bool = False) -> bytes:
+        data, out = self._held + chunk, []
+        while True:
+            mark = _CDATA_END if self._in_cdata else _CDATA
+            at = data.find(mark)
+            if at < 0:
+                break
+            out.append(self._mended(data[:at]) + mark)
+            data = data[at + len(mark) :]
+            self._in_cdata = not self._in_cdata
+        cut = len(data) if last else self._cut(data)
+        self._held = data[cut:]
+        return b"".join(out) + self._mended(data[:cut])
+
+    def _mended(self, data: bytes) -> bytes:
+        return data if self._in_cdata else _BARE_AMPERSAND.sub(b"&amp;", data)
+
+    def _cut(self, data: bytes) -> int:
+        """Return where `data` may be cut so that no mark is parted."""
+        start = max(len(data) - _HELD_BYTES, 0)
+        found = [at for at in (data.find(mark, start) for mark in (b"&", b"<", b"]")) if at >= 0]
+        return min(found, default=len(data))
+
+
+class XmlReader:
+    """Feed it bytes, take entries. Refuses files that declare entities; never fetches, never expands.
+
+    Malformed XML is read as far as it makes sense (bare ampersands, a missing end tag, an early end).
+    """
+
+    def __init__(self, *, wide: bool = False) -> None:
+        """`wide` says that the encoding has more than one byte a character (UTF-16): nothing is mended then."""
         self._target = _Target()
         self._parser: Any = etree.XMLParser(
             target=self._target, recover=True, resolve_entities=False, no_network=True, load_dtd=False,
             dtd_validation=False, huge_tree=False, remove_comments=True, remove_pis=True,
         )  # fmt: skip
-        self._prolog = b""
+        self._mender = None if wide else _Mender()
+        self._prolog = self._tail = b""
 
     def feed(self, chunk: bytes) -> list[RawEntry]:
-        """Return the entries that end in `chunk`; raise SitemapError when the file is refused."""
+        """Return the entries that end in `chunk`; raise SitemapError when the file is refused.
+
+        The first chunk holds the whole XML declaration; one that names another encoding than we know is ignored.
+        """
+        declared = None if self._prolog else _DECLARATION.match(chunk)
+        if declared and not _ENCODINGS.fullmatch(declared[1].strip()):
+            chunk = chunk[declared.end() :]
         if self._target.root is None:
             self._watch_prolog(chunk)
-        try:
-            self._parser.feed(chunk)
-        except etree.XMLSyntaxError as error:
-            raise SitemapError(f"XML cannot be read: {error}") from None
-        return self._take()
+        self._tail = (self._tail + chunk)[-32:]
+        return self._parse(chunk if self._mender is None else self._mender.feed(chunk))
 
     def finish(self) -> list[RawEntry]:
         """Return what was still open when the bytes ended; raise SitemapError if no root was ever found."""
-        self._target.finish()
+        rest = self._parse(b"" if self._mender is None else self._mender.feed(b"", last=True))
+        self._target.finish(whole_field=_OPEN_END_TAG.search(self._tail) is not None)
         if self._target.root is None:
             raise SitemapError("XML without a root element")
+        return rest + self._take()
+
+    def _parse(self, data: bytes) -> list[RawEntry]:
+        try:
+            if data:
+                self._parser.feed(data)
+        except etree.XMLSyntaxError as error:
+            raise SitemapError(f"XML cannot be read: {error}") from None
         return self._take()
 
     def _take(self) -> list[RawEntry]:

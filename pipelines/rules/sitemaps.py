@@ -18,10 +18,22 @@ from pipelines.rules.dates import http_date_ms, utc_of, w3c_date_ms
 from pipelines.rules.sitemap_xml import RawEntry, SitemapError, XmlReader
 from pipelines.rules.urls import resolve
 
-__all__ = ["Alternate", "Entry", "News", "SitemapError", "SitemapPolicy", "interval_seconds", "may_list", "stream"]
+__all__ = [
+    "Alternate",
+    "Entry",
+    "News",
+    "SitemapError",
+    "SitemapPolicy",
+    "interval_seconds",
+    "may_list",
+    "stream",
+]
 
 PIECE_BYTES = 65_536
 """Decoded bytes that are looked at together: what a file costs in memory, whatever its size."""
+
+DECLARATION_BYTES = 1_024
+"""What is looked at to tell what a file is; an XML declaration lies within."""
 
 _GZIP = b"\x1f\x8b"
 _SPACE = b" \t\r\n\f\v\0"
@@ -130,7 +142,8 @@ def stream(
     policy = policy or SitemapPolicy()
     limit_ms = None if now_ms is None else now_ms + policy.future_ms
     left = policy.max_entries
-    for raw in _raw_entries(_bounded(_unzipped(_unzipped(chunks)), policy.max_bytes)):
+    once = _bounded(_unzipped(chunks), policy.max_bytes)
+    for raw in _raw_entries(_bounded(_unzipped(once), policy.max_bytes)):
         entry = _entry(raw, url, policy, limit_ms)
         if entry is not None:
             yield entry
@@ -186,18 +199,19 @@ def _raw_entries(pieces: Iterator[bytes]) -> Iterator[RawEntry]:
         head += piece
         mark = next((bom for bom in (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff") if head.startswith(bom)), b"")
         head = head[: len(mark)] + head[len(mark) :].lstrip(_SPACE if len(mark) != 2 else b"")
-        if len(head) > 4:
+        if len(head) >= DECLARATION_BYTES:
             break
     if len(mark) == 2:
         is_xml = b"<" in head[2:4]
     else:
         head = head[len(mark) :].lstrip(_SPACE)
         is_xml = head.startswith(b"<")
-    yield from (_xml_entries if is_xml else _text_entries)(chain([head], pieces))
+    whole = chain([head], pieces)
+    yield from _xml_entries(whole, wide=b"\0" in head[:4]) if is_xml else _text_entries(whole)
 
 
-def _xml_entries(pieces: Iterable[bytes]) -> Iterator[RawEntry]:
-    reader = XmlReader()
+def _xml_entries(pieces: Iterable[bytes], *, wide: bool) -> Iterator[RawEntry]:
+    reader = XmlReader(wide=wide)
     for piece in pieces:
         yield from reader.feed(piece)
     yield from reader.finish()
@@ -205,15 +219,13 @@ def _xml_entries(pieces: Iterable[bytes]) -> Iterator[RawEntry]:
 
 def _text_entries(pieces: Iterable[bytes]) -> Iterator[RawEntry]:
     """Yield a line's address each; a file without one (but with something else) is no sitemap."""
-    rest, codec = b"", None
+    rest = b""
     found = filled = False
-    for piece in chain(pieces, [b"\n\0"]):
-        if codec is None and len(piece) > 1:
-            codec = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(piece[:2], "utf-8")
-        lines = (rest + piece).split(b"\n")
+    for piece in chain(pieces, [b"\n"]):
+        lines = (rest + piece.replace(b"\0", b"").replace(b"\r", b"\n")).split(b"\n")
         rest = lines.pop()[:PIECE_BYTES]
         for line in lines:
-            text = line.replace(b"\0", b"").decode("utf-8", "replace").strip("\ufeff \t\r\f\v\u00a0")
+            text = line.removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff").decode("utf-8", "replace").strip()
             filled = filled or bool(text)
             if text[:8].lower().startswith(("http://", "https://")):
                 found = True
@@ -224,7 +236,9 @@ def _text_entries(pieces: Iterable[bytes]) -> Iterator[RawEntry]:
 
 def _entry(raw: RawEntry, base: str, policy: SitemapPolicy, limit_ms: int | None) -> Entry | None:
     texts = raw.texts
-    url = _feed_address(texts, base, policy) if raw.kind == "item" else _address(texts.get("loc"), base, policy)
+    url = (
+        _feed_address(texts, base, policy) if raw.kind == "item" else _address(texts.get("loc"), base, policy)
+    )
     if url is None:
         return None
     dates = ("lastmod", "updated", "modified", "pubdate", "date", "published", "issued")
