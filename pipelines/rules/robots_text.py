@@ -69,8 +69,7 @@ _TAG = re.compile(r"<[^<>]*>")
 _TOKEN = re.compile(r"[^\s/;,()<>]+")
 _PRODUCT = re.compile(r"[A-Za-z_-]+").fullmatch
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-_BROKEN_PRODUCT = re.compile(r"[A-Za-z_-]+").fullmatch
-_BOMS = (b"\xef\xbb", b"\xef")
+_BROKEN_BOMS = (b"\xef\xbb", b"\xef")
 _SPACE = " \t\f\v\0\u00a0"
 
 
