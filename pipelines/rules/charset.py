@@ -5,6 +5,7 @@ Rules: WHATWG HTML, "determining the character encoding"; labels: WHATWG Encodin
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Final
 
@@ -15,7 +16,10 @@ from pipelines.rules.sniff import media_type
 
 PRESCAN_BYTES: Final = 1024
 DETECT_BYTES: Final = 65_536
+LEAST_EVIDENCE: Final = 6
+"""Bytes above ASCII that a guess needs: uchardet reads a single one as whatever comes first to its mind."""
 DEFAULT: Final = "windows-1252"
+_HIGH: Final = bytes(range(0x80, 0x100)) + b"\0"
 
 # Python codecs that cover what the Encoding Standard puts under a name, where webencodings knows a smaller one.
 _CODECS: Final = {
@@ -32,17 +36,19 @@ _DETECTED_NAMES: Final = {"UHC": "euc-kr", "MAC-CYRILLIC": "x-mac-cyrillic"}
 def charset_of(body: bytes, *, content_type: str | None) -> tuple[str, str]:
     """Return (WHATWG encoding name in lower case, how it was found) for the bytes of a page.
 
-    How: "bom", "header", "meta" (meta tag or XML declaration in the first 1,024 bytes), "detected" (in the
-    first 64 KB, or because all of it is UTF-8), "default" (windows-1252). Unknown labels are passed over.
+    How: "bom", "header", "meta" (meta tag or XML declaration in the first 1,024 bytes; else a meta tag in the
+    first 64 KB, which makes browsers start again), "detected" (from the first 64 KB, or because all of it is
+    UTF-8), "default" (windows-1252). Unknown labels are passed over.
     """
     for mark, name in _BOMS:
         if body.startswith(mark):
             return name, "bom"
     said = media_type(content_type)
-    declared = said and encoding_name(said[1].get("charset", ""))
+    # two fields joined by a comma are common; no label holds one
+    declared = said and encoding_name(said[1].get("charset", "").partition(",")[0])
     if declared:
         return declared, "header"
-    found = prescan(body[:PRESCAN_BYTES])
+    found = prescan(body[:PRESCAN_BYTES]) or _late_meta(body)
     if found:
         return found, "meta"
     guessed = detect(body)
@@ -60,7 +66,22 @@ def decode(body: bytes, charset: str) -> str:
     for mark, name in _BOMS:
         if name == charset and body.startswith(mark):
             body = body[len(mark) :]
-    return body.decode(codec_of(charset), "replace")
+    return body.decode(codec_of(charset), "whatwg")
+
+
+def _undecodable(fault: UnicodeError) -> tuple[str, int]:
+    """Answer a decoder that met unknown bytes as the Encoding Standard does where Python is stricter."""
+    if not isinstance(fault, UnicodeDecodeError):
+        raise fault
+    byte = fault.object[fault.start]
+    if fault.encoding == "charmap" and byte < 0xA0:  # the holes of windows-125x are control characters
+        return chr(byte), fault.start + 1
+    if fault.encoding == "gb18030" and byte == 0x80:
+        return "€", fault.start + 1
+    return "\ufffd", fault.end
+
+
+codecs.register_error("whatwg", _undecodable)
 
 
 def codec_of(charset: str) -> str:
@@ -104,6 +125,17 @@ def prescan(head: bytes) -> str | None:
         return "utf-16be"
     found = _scan_metas(head) if b"charset" in head.lower() else None
     return found or _xml_encoding(head)
+
+
+_SCRIPT: Final = re.compile(rb"<(script|style|title|textarea)[\t\n\x0c\r />].*?(?:</\1|\Z)", re.I | re.S)
+
+
+def _late_meta(body: bytes) -> str | None:
+    """Return what a meta tag behind the prescan declares: HTML, "change the encoding while parsing"."""
+    sample = body[:DETECT_BYTES]
+    if len(sample) <= PRESCAN_BYTES or b"charset" not in sample[PRESCAN_BYTES - 16 :].lower():
+        return None
+    return _scan_metas(_SCRIPT.sub(b"", sample))
 
 
 def _xml_encoding(head: bytes) -> str | None:
@@ -183,6 +215,8 @@ def detect(body: bytes) -> str | None:
         return None
     if not body.isascii() and _is_utf8(body):
         return "utf-8"
+    if len(sample) - len(sample.translate(None, _HIGH)) < LEAST_EVIDENCE and b"\x1b" not in sample:
+        return None
     guess = detect_encoding(sample, max_len=0, html5_compatible=False)
     name = guess and encoding_name(_DETECTED_NAMES.get(guess, guess))
     return name if name and name != "replacement" else None

@@ -142,12 +142,12 @@ def srcset_urls(value: str) -> list[str]:
 
 
 def _good_descriptors(words: list[str]) -> bool:
-    """Tell whether the descriptors of a candidate go together: one width (and height) or one density."""
+    """Tell whether the descriptors of a candidate go together: none, one width (and height), or one density."""
     sizes = "".join(sorted(match[1] for word in words if (match := _SIZE.fullmatch(word))))
     densities = [word for word in words if _DENSITY.fullmatch(word)]
     if len(sizes) + len(densities) != len(words) or any(float(word[:-1]) < 0 for word in densities):
         return False
-    return sizes in ("w", "hw") if not densities else len(densities) == 1 and not sizes
+    return sizes in ("", "w", "hw") if not densities else len(densities) == 1 and not sizes
 
 
 # --- Link field ----------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def media_type(content_type: str | None) -> tuple[str, dict[str, str]] | None:
     ('text/html', {'charset': 'gbk'})
     """
     head, _, rest = (content_type or "").strip(_SPACE).partition(";")
-    main, slash, sub = head.rstrip(_SPACE).partition("/")
+    main, slash, sub = head.partition(",")[0].rstrip(_SPACE).partition("/")
     if not (slash and _TOKEN.fullmatch(main) and _TOKEN.fullmatch(sub)):
         return None
     return f"{main}/{sub}".lower(), dict(reversed(_parameters(rest)))
