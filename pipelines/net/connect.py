@@ -251,7 +251,7 @@ def outcome_of(error: BaseException, *, tls: bool) -> Outcome:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return Outcome.TLS_CERTIFICATE
     number = cause.errno if isinstance(cause, OSError) else None
-    if number == errno.ECONNREFUSED:
+    if number == errno.ECONNREFUSED or (number is None and f"[Errno {errno.ECONNREFUSED}]" in str(cause)):
         return Outcome.CONNECT_REFUSED
     if number == errno.ETIMEDOUT or isinstance(cause, TimeoutError):
         return Outcome.CONNECT_TIMEOUT

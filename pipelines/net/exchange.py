@@ -44,21 +44,6 @@ class Exchange:
                 return value
         return None
 
-    def location(self) -> str | None:
-        """Return the Location header as text that can be joined to a URL, or None.
-
-        Its octets are taken for UTF-8, which is what servers mean; where they are none, each is escaped by
-        itself (RFC 3987, 3.1; scrapy issue 2321).
-        """
-        value = self.header("Location")
-        if value is None or value.isascii():
-            return value
-        octets = value.encode("latin-1")
-        try:
-            return octets.decode("utf-8")
-        except UnicodeDecodeError:
-            return "".join(chr(octet) if octet < 128 else f"%{octet:02X}" for octet in octets)
-
     def header_all(self, name: str) -> list[str]:
         """Return every value of that header in order of arrival."""
         wanted = name.lower()

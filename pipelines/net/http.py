@@ -22,7 +22,6 @@ from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-import ada_url
 from aiohttp import ClientError, ClientTimeout
 from aiohttp.connector import Connection
 
@@ -41,6 +40,7 @@ from pipelines.net.dns import DnsError, DnsPolicy, Resolver
 from pipelines.net.exchange import Exchange
 from pipelines.rules.addresses import AddressPolicy
 from pipelines.rules.outcome import Outcome, of_status
+from pipelines.rules.whatwg import parse
 
 __all__ = ["Exchange", "FetchPolicy", "Fetcher"]
 
@@ -170,7 +170,7 @@ class Fetcher:
                 if not protocol.requests or protocol.is_fresh(asyncio.get_running_loop().time()):
                     break
                 connection.close()
-        except (ClientError, DnsError, OSError, UnicodeError, ValueError) as error:
+        except (ClientError, DnsError, OSError, RuntimeError, ValueError) as error:
             exchange.outcome = outcome_of(error, tls=destination.tls)
             exchange.error = str(error) or type(error).__name__
             exchange.connect_ms = self._clock.monotonic_ms() - begun
@@ -314,21 +314,16 @@ def _take_off_transfer_codings(exchange: Exchange, codings: str, body_bytes: int
 
 def _wanted(url: str) -> tuple[Destination, bytes] | None:
     """Return where to connect and what to ask for there, or None for what is no http(s) URL."""
-    try:
-        parsed = ada_url.URL(url)
-    except ValueError:
+    parsed = parse(url)
+    if parsed is None:
         return None
-    scheme = parsed.protocol
-    if scheme not in ("http:", "https:"):
-        return None
-    target = parsed.pathname + parsed.search
-    return _destination(scheme[:-1], parsed.hostname, parsed.port), target.encode("ascii")
+    target = parsed.path if parsed.query is None else f"{parsed.path}?{parsed.query}"
+    return _destination(parsed.scheme, parsed.host, parsed.port), target.encode("ascii")
 
 
 @lru_cache(maxsize=16_384)
-def _destination(scheme: str, host: str, port: str) -> Destination:
-    # The dot that ends a full name goes into no Host header and no TLS name (RFC 6066, 3; aiohttp issue 3636).
-    return Destination(scheme, host.rstrip("."), int(port) if port else None)
+def _destination(scheme: str, host: str, port: int | None) -> Destination:
+    return Destination(scheme, host, port)
 
 
 def _lines(*pairs: tuple[str, str]) -> list[tuple[str, bytes]]:
