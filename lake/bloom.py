@@ -198,6 +198,15 @@ def ensure(lake: Lake, table: str, partition: int) -> Bloom:
         return bloom
 
 
+def held(lake: Lake, table: str, partition: int) -> Bloom | None:
+    """Open the filter of a bucket if it vouches for this snapshot, None if there is none such. Makes nothing."""
+    path = lake.layout.bloom(table, partition)
+    side = _sidecar(path)
+    if side is None or side.cycle < lake.cycle:
+        return None
+    return Bloom.open(path, capacity=side.capacity, error_rate=side.error_rate)
+
+
 def extend(lake_root: Path | str, table: str, partition: int, keys: Keys, *, cycle: int) -> None:
     """Add a cycle's new keys to the filter of a bucket, in place; nothing where there is no filter yet.
 

@@ -32,6 +32,7 @@ _RACES = 5
 """How often a commit that lost against another one looks again before it gives up."""
 
 Replace = Mapping[str, Sequence[int | str]]
+Filters = list[tuple[str, str, list[str]]]
 
 
 def commit_table(
@@ -62,7 +63,7 @@ def commit_table(
         _expect(held, table, expect_version)
         verify(Path(lake_root), spec, adds)
         _refuse_known_paths(held, table, adds)
-        if _transact(held, spec, adds, replace, Transaction(app, cycle)):
+        if _transact(held, spec, adds, _filters(replace), Transaction(app, cycle)):
             return _settle(lake_root, table, held.version() + 1)
     raise CommitConflict(
         f"table {table}, cycle {cycle}: lost {_RACES} races against another committer; "
@@ -86,6 +87,20 @@ def append_ledger(lake_root: Path | str, row: LedgerRow) -> int:
     raise CommitConflict(
         f"ledger, cycle {row.cycle}: lost {_RACES} races; stop the other writer of this lake"
     )
+
+
+def replace_all(
+    lake_root: Path | str, table: str, adds: Sequence[Add], *, app: str, number: int, expect_version: int
+) -> int:
+    """Put `adds` in place of every file of a table, once for `number` of `app`; return the version after it."""
+    held = _open(lake_root, table)
+    if _done(held, app, number):
+        return held.version()
+    _expect(held, table, expect_version)
+    verify(Path(lake_root), _spec(table), adds)
+    if not _transact(held, _spec(table), adds, [], Transaction(app, number)):
+        raise CommitConflict(f"table {table} was changed by another process; stop it and run again")
+    return _settle(lake_root, table, held.version() + 1)
 
 
 def _ledger_file(root: Path, row: LedgerRow) -> Add:
@@ -165,20 +180,20 @@ def _refuse_known_paths(held: DeltaTable, table: str, adds: Sequence[Add]) -> No
 
 
 def _transact(
-    held: DeltaTable, spec: Table, adds: Sequence[Add], replace: Replace | None, once: Transaction
+    held: DeltaTable, spec: Table, adds: Sequence[Add], removes: Filters | None, once: Transaction
 ) -> bool:
     """Commit through the very object whose app transaction was checked; False = somebody was faster.
 
     A commit by URI would reload the table and void the check: Delta itself accepts an app version twice.
+    removes: the conjunction of partition filters whose files go; None = none go, empty = all go.
     """
-    filters = _filters(replace)
     try:
         held.create_write_transaction(
             [_action(add) for add in adds],
-            mode="append" if filters is None else "overwrite",
+            mode="append" if removes is None else "overwrite",
             schema=spec.arrow,
             partition_by=list(spec.partitions),
-            partition_filters=filters,
+            partition_filters=removes or None,
             commit_properties=CommitProperties(app_transactions=[once], max_commit_retries=0),
             post_commithook_properties=PostCommitHookProperties(
                 create_checkpoint=False, cleanup_expired_logs=False
@@ -191,11 +206,8 @@ def _transact(
     return True
 
 
-def _filters(replace: Replace | None) -> list[tuple[str, str, list[str]]] | None:
-    """Return the conjunction that selects the files to remove, None if it can select none.
-
-    An overwrite with no filter at all would empty the table: never made here.
-    """
+def _filters(replace: Replace | None) -> Filters | None:
+    """Return the conjunction that selects the files to remove, None if it can select none (never empty)."""
     if not replace or not all(replace.values()):
         return None
     return [(name, "in", [str(value) for value in values]) for name, values in replace.items()]

@@ -170,6 +170,15 @@ class Lake:
         except DeltaError as error:
             raise QueryError(_query_problem(str(error), named)) from error
 
+    def size(self, table: str) -> int:
+        """Return the bytes of a table's data files, from the Delta log only."""
+        adds = self._adds(table)
+        return int(pc.sum(adds.column("size_bytes")).as_py() or 0) if adds.num_rows else 0
+
+    def transaction(self, table: str, app: str = "cycle") -> int | None:
+        """Return the newest cycle that the table holds at this snapshot's version, None if none."""
+        return self._log(table)[0].transaction_version(app)
+
     def captures(self, *, columns: list[str] | None = None, cycle: int | None = None) -> pa.Table:
         """Return the captures, those of one cycle if given."""
         chosen = None if cycle is None else {"crawl": [crawl_name(cycle)]}

@@ -1,0 +1,217 @@
+"""Keeping a lake fit: fewer runs, no dead files, no old staging. For the driver, under the writer's lease."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from lake import commit, ledger, runs, snapshot
+from lake.files import Add, DataFile, publish, temporary, write_data
+from lake.layout import Layout, cycle_of
+from lake.ledger import LedgerRow
+from lake.schema import BUCKETED, BY_NAME, LEDGER, TABLES
+from lake.snapshot import Lake
+
+TIERS = 8
+"""Runs of about one size before they are merged: at most 8 a tier to look up, a key rewritten once a tier."""
+
+RETENTION_DAYS = 30
+"""How long a file lives on that no version in use names: longer than any cycle or notebook session."""
+
+LEDGER_FILES = 64
+"""Ledger files (two a cycle) before they are folded into one."""
+
+COMPACT = "compact"
+FOLD = "fold"
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """What is to be done in one partition: runs that become one, and runs that stay."""
+
+    partition: int
+    merge: tuple[DataFile, ...]
+    keep: tuple[DataFile, ...]
+
+
+def plan_runs(lake: Lake, table: str, *, tiers: int = TIERS) -> list[Compaction]:
+    """Choose the partitions of a table whose runs are due for merging."""
+    held: dict[int, list[DataFile]] = {}
+    for file in lake.files(table):
+        held.setdefault(int(file.partition[BUCKETED[table]]), []).append(file)
+    plans = []
+    for partition, files in sorted(held.items()):
+        for group in runs.plan_compaction(files, tiers=tiers):
+            keep = tuple(file for file in files if file not in group)
+            plans.append(Compaction(partition, tuple(group), keep))
+    return plans
+
+
+def compact_partition(lake_root: Path | str, table: str, plan: Compaction, *, cycle: int) -> list[Add]:
+    """Merge one partition's runs (a task: deterministic, may run twice); return all its files to be.
+
+    A run that stays gets a second name (a hard link, no copy), since one commit may not both remove and
+    add a path, and the commit removes the partition's files as a whole.
+    """
+    merged = runs.merge_runs(lake_root, table, cycle=cycle, partition=plan.partition, files=plan.merge)
+    kept = [
+        _renamed(Path(lake_root), table, file, plan.partition, cycle, place)
+        for place, file in enumerate(sorted(plan.keep, key=lambda file: str(file.path)))
+    ]
+    return [merged, *kept]
+
+
+def commit_compaction(
+    lake_root: Path | str,
+    table: str,
+    plans: list[Compaction],
+    adds: list[Add],
+    *,
+    cycle: int,
+    expect_version: int,
+) -> int:
+    """Put the merged runs in place of the old ones, once a cycle; return the table's version after it."""
+    replace = {BUCKETED[table]: [plan.partition for plan in plans]}
+    return commit.commit_table(
+        lake_root, table, cycle=cycle, adds=adds, replace=replace, expect_version=expect_version, app=COMPACT
+    )
+
+
+def compact_runs(lake_root: Path | str, table: str, *, cycle: int, tiers: int = TIERS) -> int:
+    """Merge the runs of a table that are due, and return its version after it, for the cycle's ledger row.
+
+    To be called between the cycle's commit to the table and its ledger row: readers then see the merged
+    runs from this cycle on. The rows stay the same. Nothing due = nothing committed. Twice = once.
+    """
+    version = commit.newest_version(lake_root, table)
+    if commit.committed_cycle(lake_root, table, COMPACT) >= cycle:
+        return version
+    lake = snapshot.open(lake_root).at({table: version})
+    plans = plan_runs(lake, table, tiers=tiers)
+    if not plans:
+        return version
+    adds = [add for plan in plans for add in compact_partition(lake_root, table, plan, cycle=cycle)]
+    return commit_compaction(lake_root, table, plans, adds, cycle=cycle, expect_version=version)
+
+
+def _renamed(root: Path, table: str, file: DataFile, partition: int, cycle: int, place: int) -> Add:
+    layout = Layout(root)
+    relative = layout.data_path(table, cycle, partition, f"k{place}")
+    final = layout.table(table) / relative
+    with temporary(final) as tmp:
+        try:
+            os.link(file.path, tmp)
+        except OSError:  # a file system without hard links
+            shutil.copyfile(file.path, tmp)
+        publish(tmp, final)
+    stats: dict[str, dict[str, int]] = {}
+    if file.min_key is not None and file.max_key is not None:
+        key = BY_NAME[table].sorted_by[0]
+        stats = {"minValues": {key: file.min_key}, "maxValues": {key: file.max_key}, "nullCount": {key: 0}}
+    return Add(relative, file.size, file.rows, {BUCKETED[table]: str(partition)}, stats)
+
+
+def fold_ledger(lake_root: Path | str, *, above: int = LEDGER_FILES) -> int:
+    """Rewrite the ledger as one file where it has more than `above`; return its version after it."""
+    root = Path(lake_root)
+    folder = Layout(root).table(LEDGER.name)
+    version = commit.newest_version(root, LEDGER.name)
+    rows = ledger.read(root, version=version)
+    if len(DeltaTable(folder, version=version).file_uris()) <= above:
+        return version
+    relative = f"c{rows[-1].cycle:06d}/folded-v{version}.parquet"
+    add = write_data(folder, relative, ledger.to_table(rows), LEDGER)
+    return commit.replace_all(root, LEDGER.name, [add], app=FOLD, number=version + 1, expect_version=version)
+
+
+def sweep_staging(lake_root: Path | str) -> list[int]:
+    """Remove the staging folders of committed cycles; return their numbers."""
+    last = ledger.last(lake_root)
+    removed = []
+    for folder in sorted((Path(lake_root) / "staging").glob("cycle=*")):
+        number = folder.name.removeprefix("cycle=")
+        if last is not None and number.isdigit() and int(number) <= last.cycle:
+            shutil.rmtree(folder)
+            removed.append(int(number))
+    return removed
+
+
+def vacuum(
+    lake_root: Path | str,
+    *,
+    retention_days: int = RETENTION_DAYS,
+    now_ms: int | None = None,
+    dry_run: bool = False,
+) -> list[Path]:
+    """Remove data files that no version in use names, and return them.
+
+    In use: the newest version of each table, those of the last committed cycle and of a planned one, and
+    those of every cycle committed in the last `retention_days`. A file younger than that, or of a cycle
+    that is not committed yet, stays in any case. Cycles before that cannot be opened any more.
+    """
+    root = Path(lake_root)
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    edge_ms = now - retention_days * _DAY_MS
+    rows = ledger.read(root)
+    last = max((row.cycle for row in rows if row.state == ledger.COMMITTED), default=0)
+    oldest = _oldest_in_use(rows, last, edge_ms)
+    removed = []
+    for table in TABLES:
+        folder = Layout(root).table(table.name)
+        used = _named_since(folder, oldest.get(table.name, 0))
+        for path in _dead(folder, used, last, edge_ms):
+            removed.append(path)
+            if not dry_run:
+                path.unlink(missing_ok=True)
+        if not dry_run:
+            _drop_empty(folder)
+    return removed
+
+
+def _oldest_in_use(rows: list[LedgerRow], last: int, edge_ms: int) -> dict[str, int]:
+    """Return the oldest version of each table that a row of the ledger keeps in use."""
+    kept = [row for row in rows if row.cycle >= last or row.written_at.timestamp() * 1000 >= edge_ms]
+    oldest: dict[str, int] = {}
+    for row in kept:
+        for name, version in row.versions.items():
+            oldest[name] = min(version, oldest.get(name, version))
+    return oldest
+
+
+def _named_since(folder: Path, version: int) -> set[str]:
+    """Return every path that a version from this one on names: those it holds, and those added later."""
+    newest = DeltaTable(folder).version()
+    held = DeltaTable(folder, version=version)
+    named = {
+        str(Path(uri.removeprefix("file://")).relative_to(folder.absolute())) for uri in held.file_uris()
+    }
+    for later in range(version + 1, newest + 1):
+        for line in (folder / "_delta_log" / f"{later:020d}.json").read_text().splitlines():
+            if line.startswith('{"add"'):
+                named.add(json.loads(line)["add"]["path"])
+    return named
+
+
+def _dead(folder: Path, used: set[str], last: int, edge_ms: int) -> Iterator[Path]:
+    """Yield the files of a table that nothing names, old enough, and not of a cycle under way."""
+    for path in sorted(folder.glob("c*/*")):
+        cycle = cycle_of(path)
+        if cycle is None or cycle > last or str(path.relative_to(folder)) in used:
+            continue
+        if path.stat().st_mtime_ns // 1_000_000 < edge_ms:
+            yield path
+
+
+def _drop_empty(folder: Path) -> None:
+    for one in folder.glob("c*"):
+        with contextlib.suppress(OSError):
+            one.rmdir()
