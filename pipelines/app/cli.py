@@ -62,14 +62,22 @@ def cycle(  # noqa: PLR0913  an option each
     demo: Annotated[
         bool, typer.Option("--demo", help="On a new lake, crawl a toy web on this machine.")
     ] = False,
+    demo_if_empty: Annotated[
+        bool,
+        typer.Option(
+            "--demo-if-empty", hidden=True, help="As --demo, but crawl on where there is something."
+        ),
+    ] = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> int:
     """Run one crawl cycle: plan, fetch, store, commit."""
     with errors.told():
         from pipelines.app import cycle_cmd
+        from pipelines.app.demo import Wish
 
-        asked = cycle_cmd.Asked(lake, conf, pairs, seeds or [], scheduler, window, max_pages, demo, as_json)
+        wish = Wish.YES if demo else Wish.IF_EMPTY if demo_if_empty else Wish.NO
+        asked = cycle_cmd.Asked(lake, conf, pairs, seeds or [], scheduler, window, max_pages, wish, as_json)
         return cycle_cmd.run(asked)
 
 

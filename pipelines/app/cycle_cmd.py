@@ -33,7 +33,7 @@ class Asked:
     scheduler: str | None = None
     window: int | None = None
     max_pages: int | None = None
-    demo: bool = False
+    wish: demo.Wish = demo.Wish.NO
     as_json: bool = False
 
 
@@ -41,7 +41,7 @@ def run(asked: Asked) -> int:
     """Run one cycle and show it; return the exit code: 0, or 130 if it was stopped and has committed what it had."""
     settings = _settings(asked)
     lake = settings.lake.path
-    toy = demo.wanted(Path(lake), asked_for=asked.demo, seeds=asked.seeds)
+    toy = demo.wanted(Path(lake), wish=asked.wish, seeds=asked.seeds)
     if toy is not None:
         settings = _settings(asked, toy)
     else:
@@ -80,7 +80,6 @@ def go_on(asked: Asked) -> str:
     words += ["--scheduler", asked.scheduler] if asked.scheduler else []
     words += ["--window", str(asked.window)] if asked.window else []
     words += ["--max-pages", str(asked.max_pages)] if asked.max_pages else []
-    words += ["--demo"] if asked.demo else []
     return " ".join(words)
 
 

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,15 @@ from pipelines.toyweb.truth import ToyWeb
 if TYPE_CHECKING:
     from pipelines.app.screen import Reporter
     from pipelines.config import Settings
+
+
+class Wish(Enum):
+    """Whether the toy web is wanted: no; yes; only where the lake is new or empty."""
+
+    NO = 0
+    YES = 1
+    IF_EMPTY = 2
+
 
 MARK = "toyweb.json"
 HOSTS, SEED, PORT = 40, 1, 8081
@@ -56,11 +66,11 @@ class Toy:
         return PACE | tomllib.loads(crawler_conf(self.web))
 
 
-def wanted(path: Path, *, asked_for: bool, seeds: list[str]) -> Toy | None:
+def wanted(path: Path, *, wish: Wish, seeds: list[str]) -> Toy | None:
     """Return the toy web that a cycle on this lake crawls; None = the real web.
 
-    A lake with the mark always gets its toy web; a new or empty one gets one where it is `asked_for`. Raises
-    Misuse where the two would mix.
+    A lake with the mark always gets its toy web; a new or empty one gets one if that is the wish. Raises Misuse where
+    the two would mix.
     """
     mark = path / MARK
     if mark.exists():
@@ -69,11 +79,13 @@ def wanted(path: Path, *, asked_for: bool, seeds: list[str]) -> Toy | None:
                 f"{path} holds a crawl of the toy web and takes no seeds of the real one; name another lake with --lake"
             )
         return _read(mark)
-    if not asked_for:
+    if wish is Wish.NO:
         return None
     if seeds:
         raise Misuse("--demo brings its own seeds; leave out --demo to crawl those given with --seeds")
     if Layout(path.absolute()).meta.exists() and not _empty(path):
+        if wish is Wish.IF_EMPTY:
+            return None
         raise Misuse(
             f"{path} holds a crawl of the real web; give the toy web a lake of its own: noria cycle --demo --lake data/toy"
         )

@@ -1,0 +1,61 @@
+# Noria: `make` alone lists what there is to do.
+
+LAKE ?= data/lake
+CONF ?=
+SEEDS ?=
+ARGS ?=
+PYTHON ?= $(shell for one in python3.13 python3.12 python3.11 python3 python; do \
+	$$one -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$one && break; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help install cycle status test test-all check format bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(READY)  ## make .venv and install the locked packages and Noria
+	@echo "installed: $(BIN)/noria   next: make cycle"
+
+$(READY): conf/requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Noria needs Python 3.11 or newer and found none: sudo apt install python3 python3-venv, or say which with make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: sudo apt install python3-venv" >&2; exit 1; }
+	@echo "installing into $(VENV) with $$($(PYTHON) --version): a minute or two, once"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --upgrade pip
+	@$(PIP) install -r conf/requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+cycle: $(READY)  ## run one crawl cycle: LAKE=data/lake CONF=my.toml SEEDS=seeds.txt; without seeds, on a toy web
+	@$(BIN)/noria cycle --lake $(LAKE) $(CONF:%=--conf %) $(if $(SEEDS),$(SEEDS:%=--seeds %),--demo-if-empty) $(ARGS)
+
+status: $(READY)  ## tell what the lake holds: LAKE=data/lake
+	@$(BIN)/noria status --lake $(LAKE) $(CONF:%=--conf %) $(ARGS)
+
+test: $(READY)  ## run the tests (the slow ones aside)
+	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-all: $(READY)  ## run all tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY)  ## format, lint, types and import contracts; changes nothing
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY)  ## format the code
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format .
+
+bench: $(READY)  ## crawl real documentation pages on this machine and measure (Debian; minutes)
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+clean:  ## remove .venv and caches; lakes and logs stay
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	@find . -name __pycache__ -type d -not -path './data/*' -prune -exec rm -rf {} +
