@@ -35,7 +35,8 @@ SESSIONS = (
 """Session ids under names that nothing else uses: Java, PHP, ASP, ColdFusion, osCommerce, Zen Cart, xt:Commerce."""
 
 WEAK_SESSIONS = ("sid", "s", "session", "osid", "psid")
-"""Names that are session ids only where the value looks like one: 24 to 64 letters and digits, both among them."""
+"""Names that are session ids only where the value looks like one: letters and digits, both of them, 24 to 64; or 8 and
+more where all are hexadecimal. "?s=noria" is a search and "?sid=12" a section."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,9 @@ class CanonPolicy:
         prefixes = self.tracker_prefixes if self.tracking else ()
         names = [re.escape(name) + r"(?:[=&]|\Z)" for name in sorted(self.dropped.union(weak))]
         # ASP adds eight letters of its own to the name: aspsessionidQQABCDEF.
-        names += [re.escape(prefix) for prefix in (*prefixes, *(("aspsessionid",) if self.session_ids else ()))]
+        names += [
+            re.escape(prefix) for prefix in (*prefixes, *(("aspsessionid",) if self.session_ids else ()))
+        ]
         heads = "".join(sorted({re.escape(name[:1]) for name in names if not name.startswith("\\")}))
         return re.compile(rf"[?&](?=[{heads}_])(?:{'|'.join(names)})" if names else r"(?!)", re.IGNORECASE)
 
@@ -89,7 +92,9 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?|[\"<>\\^`{|}\[\] ]")
 _SESSION_PATH = re.compile(r";(?:jsessionid|phpsessid|sessionid|sid)=[^/;]*", re.IGNORECASE)
 _SESSION_NET = re.compile(r"/(?:\((?:[a-z]\([0-9a-z]{24}\))+\)|\([0-9a-z]{24}\))(?=/)", re.IGNORECASE)
-_SESSION_VALUE = re.compile(r"(?=[^=]*[0-9])(?=[^=]*[A-Za-z])[0-9A-Za-z,-]{24,64}\Z")
+_SESSION_VALUE = re.compile(
+    r"(?=[^=]*[0-9])(?=[^=]*[A-Za-z])(?:[0-9A-Za-z,-]{24,64}|[0-9a-f]{8,64}|[0-9A-F]{8,64})\Z"
+)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pipelines.rules.hosts import registrable_domain
 from pipelines.rules.traps import TRAPS, Shape, TrapPolicy, shape_of
 from pipelines.rules.urls import host_of
-from pipelines.rules.whatwg import PLAIN, split
+from pipelines.rules.whatwg import PLAIN
 
 EXTENSIONS = (
     # pictures
@@ -50,22 +50,21 @@ class FilterPolicy(TrapPolicy):
     """All rules. Patterns are globs over the whole URL, or "re:" and a regular expression that is searched for.
 
     url_chars: 2,083 is the longest that old browsers took, and Scrapy's default (URLLENGTH_LIMIT).
-    path_depth: segments; Heritrix's TooManyPathSegments says 20. parameters: in one query.
+    path_segments: Heritrix's TooManyPathSegments says 20. query_parameters: in one query.
     extensions: endings of the last segment that are refused. include: if any is given, a URL must match one.
     stay: any, host or domain, measured from the seed (its `seed_host`). max_depth: links from the seed;
-    -1 = no limit. blocked_hosts: names; blocked_suffixes: a name and all below it.
+    0 = no limit. blocked_hosts: names, and with a leading dot a name and all below it.
     """
 
     url_chars: int = 2_083
-    path_depth: int = 20
-    parameters: int = 20
+    path_segments: int = 20
+    query_parameters: int = 20
     extensions: tuple[str, ...] = EXTENSIONS
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     stay: str = "any"
-    max_depth: int = -1
+    max_depth: int = 0
     blocked_hosts: tuple[str, ...] = ()
-    blocked_suffixes: tuple[str, ...] = ()
     credentials: bool = False
     rules_off: tuple[str, ...] = ()
 
@@ -75,14 +74,31 @@ class FilterPolicy(TrapPolicy):
         return frozenset(one.lower().lstrip(".") for one in self.extensions)
 
     @cached_property
-    def blocked(self) -> frozenset[str]:
-        """The blocked names and suffixes, for looking up."""
-        return frozenset((*self.blocked_hosts, *(one.lstrip(".*") for one in self.blocked_suffixes)))
+    def blocked_host_set(self) -> frozenset[str]:
+        """The blocked hosts, for looking up."""
+        return frozenset(one.lower() for one in self.blocked_hosts if not one.startswith((".", "*")))
+
+    @cached_property
+    def blocked_suffix_set(self) -> frozenset[str]:
+        """The blocked suffixes without their leading dot, for looking up."""
+        return frozenset(one.lower().lstrip(".*") for one in self.blocked_hosts if one.startswith((".", "*")))
+
+    @cached_property
+    def last_year_text(self) -> str:
+        """`last_calendar_year` as it stands in a URL."""
+        return f"{self.last_calendar_year:04}"
+
+    @cached_property
+    def first_year_text(self) -> str:
+        """`first_calendar_year` as it stands in a URL."""
+        return f"{self.first_calendar_year:04}"
 
     @cached_property
     def is_open(self) -> bool:
         """No rule looks at the host, the pattern lists or the seed."""
-        return not (self.include or self.exclude or self.blocked or self.stay != "any" or self.max_depth >= 0)
+        return not (
+            self.include or self.exclude or self.blocked_hosts or self.stay != "any" or self.max_depth
+        )
 
 
 DEFAULT_FILTERS = FilterPolicy()
@@ -104,11 +120,10 @@ class Refusal(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is known of a URL beside its text: links from the seed, its metadata (mapping or JSON text), its host."""
+    """What is known of a URL beside its text: links from the seed, and the seed's metadata (mapping or JSON text)."""
 
     depth: int = 0
     meta: Mapping[str, Any] | str | None = None
-    host: str | None = None
 
 
 NO_FACTS = Facts()
@@ -149,15 +164,18 @@ def _words(value: Any) -> tuple[str, ...]:
     return tuple(value.split()) if isinstance(value, str) else tuple(str(one) for one in value or ())
 
 
+def _whole(value: Any, default: int) -> int:
+    """Return a number from metadata, whose values may be text; what is no number is as if it were absent."""
+    return int(value) if str(value).isdecimal() else default
+
+
 def _length(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
     size = len(shape.url)
     return f"{size} characters, at most {policy.url_chars}" if size > policy.url_chars else None
 
 
 def _credentials(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
-    if policy.credentials or not split(shape.url).userinfo:
-        return None
-    return "a user name in the URL"
+    return "a user name in the URL" if shape.has_user and not policy.credentials else None
 
 
 def _host_name(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
@@ -170,14 +188,18 @@ def _host_name(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
 
 
 def _blocked(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
-    if shape.host in policy.blocked_hosts:
-        return f"host {shape.host}"
-    labels = shape.host.split(".")
-    for start in range(len(labels)):
-        name = ".".join(labels[start:])
-        if any(name == suffix.lstrip(".*") for suffix in policy.blocked_suffixes):
-            return f"suffix {name}"
-    return None
+    if not policy.blocked_hosts:
+        return None
+    return _blocked_by(shape.host, policy.blocked_host_set, policy.blocked_suffix_set)
+
+
+@lru_cache(maxsize=16_384)
+def _blocked_by(host: str, hosts: frozenset[str], names: frozenset[str]) -> str | None:
+    if host in hosts:
+        return f"host {host}"
+    labels = host.split(".")
+    below = (".".join(labels[start:]) for start in range(len(labels)))
+    return next((f"suffix {name}" for name in below if name in names), None)
 
 
 def _stay(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
@@ -193,8 +215,8 @@ def _stay(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
 
 
 def _too_deep(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
-    limit = int(_meta(facts).get("max_depth", policy.max_depth))
-    return f"{facts.depth} links from the seed, at most {limit}" if 0 <= limit < facts.depth else None
+    limit = _whole(_meta(facts).get("max_depth"), policy.max_depth)
+    return f"{facts.depth} links from the seed, at most {limit}" if 0 < limit < facts.depth else None
 
 
 def _excluded(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
@@ -213,7 +235,7 @@ def _extension(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
     """A colon before it (File:Moon.jpg) or a segment like /wiki makes it a page about such a thing."""
     last = shape.segments[-1]
     dot = last.rfind(".")
-    if dot <= 0 or last[dot + 1 :] not in policy.extension_set or ":" in last:
+    if dot < 0 or last[dot + 1 :] not in policy.extension_set or ":" in last or shape.is_folder:
         return None
     if len(shape.segments) > 1 and shape.segments[-2] in _TITLES:
         return None
@@ -222,63 +244,98 @@ def _extension(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
 
 def _path_depth(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
     size = len(shape.segments)
-    return f"{size} segments, at most {policy.path_depth}" if size > policy.path_depth else None
+    return f"{size} segments, at most {policy.path_segments}" if size > policy.path_segments else None
 
 
 def _parameters(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
     size = len(shape.parameters)
-    return f"{size} parameters, at most {policy.parameters}" if size > policy.parameters else None
+    return f"{size} parameters, at most {policy.query_parameters}" if size > policy.query_parameters else None
 
 
 def _trap_check(find: Callable[[Shape, TrapPolicy], str | None], name: str) -> Check:
     return lambda shape, facts, policy: None if name in policy.traps_off else find(shape, policy)
 
 
-RULES: tuple[tuple[str, Check], ...] = (
-    ("length", _length),
-    ("credentials", _credentials),
-    ("host_name", _host_name),
+SCOPE_RULES: tuple[tuple[str, Check], ...] = (
     ("blocked", _blocked),
     ("stay", _stay),
     ("max_depth", _too_deep),
     ("exclude", _excluded),
     ("include", _not_included),
+)
+"""Rules that look at the host, the lists of patterns and the seed; they read `url` and `host` of a shape."""
+
+TEXT_RULES: tuple[tuple[str, Check], ...] = (
+    ("length", _length),
+    ("credentials", _credentials),
+    ("host_name", _host_name),
     ("extension", _extension),
     ("path_depth", _path_depth),
     ("parameters", _parameters),
     *((trap.name, _trap_check(trap.find, trap.name)) for trap in TRAPS),
 )
-"""Every rule by name, cheapest and plainest first: the first that refuses gives the reason."""
+"""Rules that read nothing but the URL."""
+
+RULES = (*SCOPE_RULES, *TEXT_RULES)
+"""Every rule by name, in the order in which they are asked: the first that refuses gives the reason."""
 
 
 def verdicts(url: str, facts: Facts = NO_FACTS, policy: FilterPolicy = DEFAULT_FILTERS) -> list[Verdict]:
     """Return what every rule says of a URL in wire form."""
     shape = shape_of(url)
-    found = [(name, None if name in policy.rules_off else check(shape, facts, policy)) for name, check in RULES]
+    found = [
+        (name, None if name in policy.rules_off else check(shape, facts, policy)) for name, check in RULES
+    ]
     return [Verdict(name, seen is None, seen or "") for name, seen in found]
 
 
-_SUSPECT = re.compile(
-    r"(?i:log|sign|regist|anmeld|einlogg)[-_a-z]*[?/]|cart|basket|wishlist|compare|sess|[/?&]sid[=/]"
-    r"|[?&](?:date|day|month|year|week|from|start|jahr|monat|datum|y)"
-    r"|(?:page|p|pg|seite|offset|skip)[^/?&]{0,8}[=/][0-9]{4}|[/=][12][0-9]{3}[-_/.&]?[0-9a-z]|www"
+_YEARS = re.compile(r"(?:19|2[01])[0-9][0-9]")
+_CALENDAR = re.compile(r"cal|kal|agenda|event|schedul|veranstalt|termin|month|week|tribe")
+_QUERY = re.compile(
+    r"add|buy|remove|undo|[?&](?:current|pag|pg|pn|seite|begin|first|from|limit|offset|skip|st)[^=&]*=[0-9]{4}|[?&](?:[a-z]*"
+    r"dat|day|from|jahr|mo|start|view|week|y|annee|ical|tribe)[^=&]*=(?:19|2[01])[0-9]{2}"
+)
+_LOGIN = re.compile(r"log|sign|regist|anmeld")
+_FACETS = re.compile(
+    r"sort|order|filt|facet|refi|direc|view|pag|price|colo|size|brand|rat|avail|stock|[?&]f[%\[]"
 )
 
 
 def _is_plainly_good(url: str, policy: FilterPolicy) -> bool:
-    """Say whether no rule that reads the URL's text alone can refuse it; False may mean anything."""
+    """Say whether no text rule can refuse a URL; False may mean anything. A few cheap looks, then the rules."""
     found = PLAIN.match(url)
-    if found is None or len(url) > policy.url_chars:
+    if found is None or len(url) > policy.url_chars or ".." in url:
         return False
-    _, path, query = found.groups()
-    segments = path.split("/")
-    if len(segments) > 6 and (len(segments) > policy.path_depth or len(set(segments)) < len(segments) - 1):
+    path, query = found[2].lower(), found[3]
+    segments = path.strip("/").split("/")
+    if len(segments) > policy.path_segments or len(set(segments)) < len(segments):
         return False
-    if "." in segments[-1] and segments[-1].rpartition(".")[2].lower() in policy.extension_set:
+    if "." in segments[-1] and segments[-1].rpartition(".")[2] in policy.extension_set:
         return False
-    if query is not None and (query.count("&") >= 2 or ";" in query):
+    if (
+        "cart" in path
+        or "basket" in path
+        or "/add" in path
+        or "/remove" in path
+        or "/delete" in path
+        or "/update" in path
+        or "/www" in path
+    ):
         return False
-    return _SUSPECT.search(url, found.end(1)) is None
+    if "sess" in path or "sid/" in path or "/page/" in path or "/seite/" in path:
+        return False
+    for year in _YEARS.findall(path):
+        if year > policy.last_year_text or (year < policy.first_year_text and _CALENDAR.search(url.lower())):
+            return False
+    return query is None or _is_plain_query(query.lower(), path, policy)
+
+
+def _is_plain_query(query: str, path: str, policy: FilterPolicy) -> bool:
+    if query.count("&") >= 2 or query.count("&") >= policy.query_parameters:
+        return False
+    if "&" in query and _FACETS.search(query):
+        return False
+    return not _QUERY.search(query) and not _LOGIN.search(path)
 
 
 def refusal(
@@ -291,15 +348,25 @@ def refusal(
 ) -> Refusal | None:
     """Return the rule that refuses a URL in wire form, and what it saw; None if none does.
 
-    depth: links from the seed. meta: the seed's metadata, see `SEED_KEYS`.
+    depth: links from the seed. meta: the seed's metadata, see `SEED_KEYS`. host: of the URL, if at hand.
 
     >>> refusal("https://a.example/moon.jpg")
     Refusal(rule='extension', detail='.jpg')
     """
-    if policy.is_open and meta is None and _is_plainly_good(url, policy):
+    if not policy.is_open or meta is not None:
+        shape = Shape(url, host_of(url) if host is None else host, (), (), False, False)
+        refused = _first(SCOPE_RULES, shape, Facts(depth, meta), policy)
+        if refused is not None:
+            return refused
+    if _is_plainly_good(url, policy):
         return None
-    shape, facts = shape_of(url), Facts(depth, meta, host)
-    for name, check in RULES:
+    return _first(TEXT_RULES, shape_of(url), NO_FACTS, policy)
+
+
+def _first(
+    rules: tuple[tuple[str, Check], ...], shape: Shape, facts: Facts, policy: FilterPolicy
+) -> Refusal | None:
+    for name, check in rules:
         seen = check(shape, facts, policy)
         if seen is not None and name not in policy.rules_off:
             return Refusal(name, seen)

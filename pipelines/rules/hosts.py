@@ -91,7 +91,10 @@ private_domain='site.github.io')
         return NO_SUFFIXES
     icann, whole = _list(only_icann=True), _list(only_icann=False)
     return Suffixes(
-        icann.publicsuffix(host), icann.privatesuffix(host), whole.publicsuffix(host), whole.privatesuffix(host)
+        icann.publicsuffix(host),
+        icann.privatesuffix(host),
+        whole.publicsuffix(host),
+        whole.privatesuffix(host),
     )
 
 

@@ -12,25 +12,23 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from pipelines.rules.hosts import normal_host
+from pipelines.rules.whatwg import PLAIN
 
 _SESSION_QUERY = re.compile(
     r"(?:(?:jsessionid|phpsessid|sid)=[0-9a-z]{32}|aspsessionid[a-z]{8}=[a-z]{24}|cfid=[^&]+&cftoken=[^&]+)(?:&|\Z)",
     re.IGNORECASE,
 )
-_SESSION_PATH = re.compile(r";jsessionid=[0-9a-z]{32}", re.IGNORECASE)
 _SESSION_NET = re.compile(
     r"/(?:\((?:[a-z]\([0-9a-z]{24}\))+\)|\([0-9a-z]{24}\))(?=/[^?]+\.aspx)", re.IGNORECASE
 )
-_WWW = re.compile(r"www[0-9]*\.")
-_PLAIN = re.compile(
-    r"https?://((?:[a-z0-9_-]+\.)+[a-z]{2,})(/[A-Za-z0-9_\-.~!$&'()*+,:=@/]*)(?:\?([A-Za-z0-9_\-.~!$&()*+,/:;=@]+))?\Z"
-)
+_WWW = re.compile(r"\Awww[0-9]*\.")
 _PARTS = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://)?(?:(?P<userinfo>[^/?#@]*)@)?"
     r"(?P<host>\[[^\]/?#]*\]|[^:/?#]*)(?::(?P<port>[0-9]*))?"
     r"(?P<path>[^?#]*)(?P<query>\?[^#]*)?(?P<fragment>#.*)?\Z",
     re.DOTALL,
 )
+_SESSION_HINT = re.compile(r"sessid=|sessionid|sid=|cfid=")
 _KEPT = re.compile(r"filedesc|warcinfo")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _IPV4 = re.compile(r"[0-9]+(?:\.[0-9]+){3}\Z|0[xX][0-9a-fA-F]+\Z|[0-9]+\Z")
@@ -59,15 +57,35 @@ def surt(url: str) -> str:
     >>> surt("https://www.Example.org/B/?z=1&a=2#top")
     'org,example)/b?a=2&z=1'
     """
-    found = _PLAIN.match(url)
-    if found is not None and "/." not in url and "//" not in found[2] and "/(" not in url and "id=" not in url:
-        host, path, query = found.groups()
-        if len(path) > 1 and path.endswith("/"):
-            path = path[:-1]
-        if query is None:
-            return f"{_turned(host)}){path.lower()}"
-        return f"{_turned(host)}){path.lower()}?{_sorted(query.lower())}"
-    return _surt(url)
+    found = PLAIN.match(url)
+    rest = None if found is None else plain_surt_path(found[2], found[3])
+    if found is None or rest is None:
+        return _surt(url)
+    return surt_site(found[1]) + rest
+
+
+def plain_surt_path(path: str, query: str | None) -> str | None:
+    """Return the key's part for a path and a query (with its mark) as `PLAIN` found them; None if not that easy."""
+    if "%" in path or "//" in path or "/." in path or "/(" in path or ";" in path:
+        return None
+    if path.endswith("/") and len(path) > 1:
+        path = path[:-1]
+    if query is None or len(query) == 1:
+        return path.lower()
+    query = query.lower()
+    if "%" in query or "id" in query:
+        return None if _SESSION_HINT.search(query) or "%" in query else f"{path.lower()}?{_sorted(query[1:])}"
+    return f"{path.lower()}?{_sorted(query[1:])}" if "&" in query else path.lower() + query
+
+
+@lru_cache(maxsize=65_536)
+def surt_site(site: str) -> str:
+    """Return the key's part for scheme, host and port, to the bracket.
+
+    >>> surt_site("http://www.example.org:8080")
+    'org,example:8080)'
+    """
+    return _surt(site + "/")[:-1]
 
 
 def _surt(url: str) -> str:
@@ -80,11 +98,13 @@ def _surt(url: str) -> str:
     parts = _split(url.strip())
     if parts is None:
         return url
-    port = "" if not parts.port or _DEFAULT_PORTS.get(parts.scheme.lower()) == parts.port else f":{parts.port}"
-    path = _SESSION_NET.sub("", _SESSION_PATH.sub("", _plain_path(_minimal(parts.path))))
+    port = (
+        "" if not parts.port or _DEFAULT_PORTS.get(parts.scheme.lower()) == parts.port else f":{parts.port}"
+    )
+    path = _SESSION_NET.sub("", _plain_path(_minimal(parts.path)))
     if len(path) > 1 and path.endswith("/"):
         path = path[:-1]
-    query = _SESSION_QUERY.sub("", _minimal(parts.query[1:])).removesuffix("&")
+    query = _SESSION_QUERY.sub("", _minimal(parts.query[1:]))
     return f"{_turned(_plain_host(parts.host))}{port}){path.lower()}" + (
         f"?{_sorted(query.lower())}" if query else ""
     )

@@ -42,27 +42,34 @@ __all__ = [
 
 
 class Shape(NamedTuple):
-    """A URL cut up for the rules: host, lower-case segments without empty ends, parameters (name, value)."""
+    """A URL cut up for the rules.
+
+    segments: lower-case, without empty ones at the ends. parameters: (lower-case name, value).
+    is_folder: the path ends with a slash. has_user: there is a user name in the URL.
+    """
 
     url: str
     host: str
     segments: tuple[str, ...]
     parameters: tuple[tuple[str, str], ...]
+    is_folder: bool
+    has_user: bool
 
 
 def shape_of(url: str) -> Shape:
     """Return the shape of a URL in wire form."""
     parts = split(url)
-    path = tuple(parts.path.lower().strip("/").split("/"))
-    pairs = [one.partition("=") for one in re.split(r"[&;]", parts.query)] if parts.query else []
-    return Shape(url, parts.host, path, tuple((name.lower(), value) for name, _, value in pairs))
+    segments = tuple(parts.path.lower().strip("/").split("/"))
+    pairs = [one.partition("=") for one in parts.query.split("&")] if parts.query else []
+    parameters = tuple((name.lower(), value) for name, _, value in pairs)
+    return Shape(url, parts.host, segments, parameters, parts.path.endswith("/"), bool(parts.userinfo))
 
 
 @dataclass(frozen=True)
 class TrapPolicy:
     """The numbers of the traps.
 
-    segment_repeats: equal segments in a row that are refused (Heritrix PathologicalPathDecideRule, Nutch's
+    repeated_segments: equal segments in a row that are refused (Heritrix PathologicalPathDecideRule, Nutch's
     regex-urlfilter and BUbiNG's DuplicateSegmentsLessThan all say 3). cycle_repeats: rounds of a longer run.
     segment_uses: one segment anywhere in the path. parameter_repeats: one parameter name in a query.
     this_year: of the crawl; 0 = not known, then `last_year` bounds dates. calendar_years_ahead/_back: how far
@@ -70,7 +77,7 @@ class TrapPolicy:
     facets: sort and filter parameters together that are refused. traps_off: names of traps that are not looked for.
     """
 
-    segment_repeats: int = 3
+    repeated_segments: int = 3
     cycle_repeats: int = 3
     segment_uses: int = 5
     parameter_repeats: int = 8
@@ -80,8 +87,18 @@ class TrapPolicy:
     calendar_years_back: int = 5
     pager_page: int = 1_000
     pager_offset: int = 50_000
-    facets: int = 3
+    facets: int = 2
     traps_off: tuple[str, ...] = ()
+
+    @property
+    def last_calendar_year(self) -> int:
+        """The last year whose dates are asked for."""
+        return self.this_year + self.calendar_years_ahead if self.this_year else self.last_year
+
+    @property
+    def first_calendar_year(self) -> int:
+        """The first year of which a calendar is asked for; 0 = all."""
+        return self.this_year - self.calendar_years_back if self.this_year else 0
 
 
 DEFAULT_TRAPS = TrapPolicy()
@@ -100,7 +117,7 @@ def _repeated_segments(shape: Shape, policy: TrapPolicy) -> str | None:
     for segment in shape.segments:
         run = run + 1 if segment == before and segment else 1
         before = segment
-        if run >= policy.segment_repeats:
+        if run >= policy.repeated_segments:
             return f"{run} times /{segment} in a row"
     return None
 
@@ -162,77 +179,90 @@ def _session_in_path(shape: Shape, policy: TrapPolicy) -> str | None:
     return None
 
 
-_CALENDAR_WORD = re.compile(r"cal\b|calend|kalend|agenda|event|schedule|veranstaltung|termin|month|week|ical|tribe")
+_CALENDAR_WORD = re.compile(
+    r"(?:[a-z]*(?:calendar|kalender)|calendrier|calendario|cal|ical|agenda|events?|schedule|veranstaltung(?:en)?"
+    r"|termine?|months?|weeks?|tribe|eventdate)s?\Z"
+)
 _CALENDAR_NAME = frozenset(
-    {"date", "day", "month", "year", "week", "from", "start", "jahr", "monat", "datum", "tribe-bar-date", "eventdate",
-     "yr", "y", "caldate", "startdate", "start_date", "calmonth", "ical", "viewdate", "yearid", "mois", "annee"}
+    {"annee", "caldate", "calmonth", "date", "datum", "day", "eventdate", "from", "ical", "jahr", "mois", "monat",
+     "month", "start", "start_date", "startdate", "tribe-bar-date", "viewdate", "week", "y", "year", "yr"}
 )  # fmt: skip
-_YEAR_MONTH = re.compile(r"(?<![0-9])([12][0-9]{3})[-_.]?(0[1-9]|1[0-2])(?:[-_.]?(?:0[1-9]|[12][0-9]|3[01]))?(?![0-9])")
-_YEAR = re.compile(r"[12][0-9]{3}\Z")
-_MONTH = re.compile(r"(?:0?[1-9]|1[0-2])\Z|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec")
+_YEAR_MONTH = re.compile(
+    r"(19[0-9]{2}|2[01][0-9]{2})"
+    r"(?:([-_.])(?:0?[1-9]|1[0-2])(?:\2[0-9]{1,2})?|(?:0[1-9]|1[0-2])(?:[0-9]{2})?)(?![0-9]|[-_.][0-9])"
+)
+_YEAR = re.compile(r"(19[0-9]{2}|2[01][0-9]{2})\Z")
+_MONTH = re.compile(r"(?:0?[1-9]|1[0-2])\Z|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\Z")
 
 
 def _calendar(shape: Shape, policy: TrapPolicy) -> str | None:
     """Dates far away: where the words say calendar, on both sides; elsewhere only those yet to come."""
-    years = _years(shape)
+    says_calendar = _says_calendar(shape)
+    years = _years(shape, says_calendar)
     if not years:
         return None
-    last = policy.this_year + policy.calendar_years_ahead if policy.this_year else policy.last_year
-    if max(years) > last:
-        return f"a date in {max(years)}, after {last}"
-    first = policy.this_year - policy.calendar_years_back
-    if policy.this_year and min(years) < first and _says_calendar(shape):
-        return f"a calendar page of {min(years)}, before {first}"
+    if max(years) > policy.last_calendar_year:
+        return f"a date in {max(years)}, after {policy.last_calendar_year}"
+    if says_calendar and min(years) < policy.first_calendar_year:
+        return f"a calendar page of {min(years)}, before {policy.first_calendar_year}"
     return None
 
 
 def _says_calendar(shape: Shape) -> bool:
-    names = (name for name, _ in shape.parameters)
-    return any(_CALENDAR_WORD.search(word) for word in (*shape.segments[:-1], *names))
+    words = [word for segment in shape.segments[:-1] for word in re.split(r"[-_.+]", segment)[:3]]
+    words += [name for name, _ in shape.parameters]
+    if shape.parameters:
+        words += re.split(r"[-_.+]", shape.segments[-1])[:3]
+    return any(_CALENDAR_WORD.match(word) for word in words)
 
 
-def _years(shape: Shape) -> list[int]:
-    """Return the years of dates: a year with its month, or a calendar's parameter."""
+def _years(shape: Shape, says_calendar: bool) -> list[int]:
+    """Return the years of dates: a year with its month, or a calendar's parameter.
+
+    Digits without a dash (201405) are a date only where a word says calendar; article numbers look the same.
+    """
     found = [
         int(year)
         for year, month in zip(shape.segments, shape.segments[1:], strict=False)
         if _YEAR.match(year) and _MONTH.match(month)
     ]
-    found += [int(one[1]) for segment in shape.segments for one in [_YEAR_MONTH.fullmatch(segment)] if one]
+    dates = [_YEAR_MONTH.match(segment) for segment in shape.segments]
+    found += [int(one[1]) for one in dates if one and (one[2] or says_calendar)]
     for name, value in shape.parameters:
-        if name in _CALENDAR_NAME:
-            hit = _YEAR_MONTH.match(value) or (_YEAR.match(value) and re.match("(.*)", value))
-            found += [int(hit[1])] if hit else []
+        hit = (_YEAR_MONTH.match(value) or _YEAR.match(value)) if name in _CALENDAR_NAME else None
+        found += [int(hit[1])] if hit else []
     return found
 
 
-_PAGER = frozenset({"page", "p", "pg", "paged", "seite", "pagina", "pagenum", "pageno", "page_no", "pn", "currentpage"})
-_OFFSET = frozenset({"start", "offset", "from", "skip", "begin", "first", "limitstart", "startrow", "st"})
+_PAGER = frozenset(
+    {"currentpage", "page", "page_no", "paged", "pageno", "pagenum", "pagina", "pg", "pn", "seite"}
+)
+_OFFSET = frozenset({"begin", "first", "from", "limitstart", "offset", "skip", "st", "start", "startrow"})
+_AN_ID = 100_000  # page=514611 is the number of a page, not a page of a list
 
 
 def _pager(shape: Shape, policy: TrapPolicy) -> str | None:
     for name, value in shape.parameters:
-        if not value.isdecimal():
+        if not value.isdecimal() or len(value) > 9:
             continue
-        if name in _PAGER and policy.pager_page < int(value[:18]) and _is_alone(shape, name):
-            return f"{name}={value[:18]}, after page {policy.pager_page}"
-        if name in _OFFSET and policy.pager_offset < int(value[:18]) < 10**9:
+        if name in _PAGER and policy.pager_page < int(value) < _AN_ID:
+            return f"{name}={value}, after page {policy.pager_page}"
+        if (
+            name in _OFFSET
+            and policy.pager_offset < int(value) < _AN_ID * 100
+            and not _YEAR_MONTH.match(value)
+        ):
             return f"{name}={value}, after {policy.pager_offset}"
-    for name, value in zip(shape.segments, shape.segments[1:], strict=False):
-        if name in ("page", "seite") and value.isdecimal() and policy.pager_page < int(value[:18]):
-            return f"/{name}/{value[:18]}, after page {policy.pager_page}"
+    name, value = shape.segments[-2:] if len(shape.segments) > 1 else ("", "")
+    if name in ("page", "seite") and value.isdecimal() and policy.pager_page < int(value[:9]) < _AN_ID:
+        return f"/{name}/{value}, after page {policy.pager_page}"
     return None
-
-
-def _is_alone(shape: Shape, name: str) -> bool:
-    """Say whether a short name is surely a pager: "?p=12345" alone is a WordPress post."""
-    return name != "p" or len(shape.parameters) > 1
 
 
 _FACET = re.compile(
     r"(?:sort|order|filter|facet|refine)(?:[-_.]?(?:by|dir|direction|order|key|field|col|column|type))?(?:\[.*|%5b.*|[0-9]*)\Z"
-    r"|(?:dir|direction|view|viewmode|layout|display|limit|per_?page|page_?size|min_?price|max_?price|price|colou?r|size|brand"
-    r"|rating|availability|f)(?:\[.*|%5b.*)?\Z"
+    r"|(?:direction|view|viewmode|per_?page|page_?size|min_?price|max_?price|price|colou?r|size|brand|rating|availability"
+    r"|(?:in_?)?stock)(?:\[.*|%5b.*)?\Z|f(?:\[|%5b).*\Z"
 )
 
 
@@ -241,8 +271,12 @@ def _facets(shape: Shape, policy: TrapPolicy) -> str | None:
     return f"{len(names)} facets: {', '.join(names[:5])}" if len(names) >= policy.facets else None
 
 
-_LOGIN = re.compile(r"(?:wp-)?(?:user)?(?:log|sign)[-_]?(?:in|out|off|on|up)\b|register\b|(?:anmeld|einlogg)en\b")
-_BACK = re.compile(r"(?:return|redirect|redir|next|continue|dest|goto|back|ref|origin|target|came_?from|service)|(?:url|r|u)\Z")
+_LOGIN = re.compile(
+    r"(?:wp-)?(?:user)?(?:log|sign)[-_]?(?:in|out|off|on|up)\b|register\b|(?:anmeld|einlogg)en\b"
+)
+_BACK = re.compile(
+    r"(?:return|redirect|redir|next|continue|dest|goto|back|ref|origin|target|came_?from|service)|(?:url|r|u)\Z"
+)
 
 
 def _login(shape: Shape, policy: TrapPolicy) -> str | None:
@@ -255,9 +289,14 @@ def _login(shape: Shape, policy: TrapPolicy) -> str | None:
     return None
 
 
-_CART_NAME = re.compile(r"add[-_]to[-_](?:cart|basket|wishlist|compare)|(?:remove|undo)_item\Z|add_to_wishlist")
+_CART_NAME = re.compile(
+    r"add[-_]to[-_](?:cart|basket|wishlist|compare)|(?:remove|undo)_item\Z|add_to_wishlist"
+)
 _CART_VALUE = re.compile(r"(?:add|buy)[-_](?:to[-_](?:cart|basket)|product|now|item)", re.IGNORECASE)
-_CART_PATH = re.compile(r"(?:cart|basket|wishlist|compare|warenkorb|checkout/cart)/(?:add|remove|delete|update)")
+_CART = re.compile(r"(?:shopping|my)?[-_]?(?:cart|basket|wishlist|compare|warenkorb)(?:\.[a-z]+)?\Z")
+_CART_PATH = re.compile(
+    r"(?:cart|basket|wishlist|compare|warenkorb|checkout/cart)/(?:add|remove|delete|update)"
+)
 
 
 def _cart(shape: Shape, policy: TrapPolicy) -> str | None:
@@ -265,6 +304,8 @@ def _cart(shape: Shape, policy: TrapPolicy) -> str | None:
     for name, value in shape.parameters:
         if _CART_NAME.match(name) or (name in ("action", "do", "cmd") and _CART_VALUE.match(value)):
             return f"{name}={value[:40]}"
+        if name in ("add", "remove", "delete") and _CART.match(shape.segments[-1]):
+            return f"{shape.segments[-1]}?{name}={value[:40]}"
     found = _CART_PATH.search("/".join(shape.segments))
     return f"/{found[0]}" if found else None
 
@@ -301,7 +342,9 @@ _NOT_FOUND = re.compile(
 )
 
 
-def soft_404_hint(title: str | None, *, status: int = 200, text_chars: int | None = None, redirected_to: str = "") -> str | None:
+def soft_404_hint(
+    title: str | None, *, status: int = 200, text_chars: int | None = None, redirected_to: str = ""
+) -> str | None:
     """Return why an answer of status 200 is likely "not found" in disguise; None if nothing says so.
 
     title: of the page. text_chars: length of its text; None = not known. redirected_to: path a redirect ended

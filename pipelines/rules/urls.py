@@ -14,8 +14,8 @@ import numpy.typing as npt
 import xxhash
 
 from pipelines.rules.canonical import CANONICAL_STEPS, DEFAULT, CanonPolicy, Step, canonical
-from pipelines.rules.hosts import reversed_name, suffixes
-from pipelines.rules.surt import surt
+from pipelines.rules.hosts import is_address, reversed_name, suffixes
+from pipelines.rules.surt import plain_surt_path, surt, surt_site
 from pipelines.rules.whatwg import (
     PLAIN,
     Url,
@@ -62,10 +62,20 @@ def host_of(url: str) -> str:
     >>> host_of("http://Exampl%65.org.:8080/a"), host_of("http://[2001:DB8::1]/")
     ('example.org', '[2001:db8::1]')
     """
-    site = site_of(url)
-    host = site[site.find("//") + 2 :]
-    colon = host.rfind(":")
-    return host[:colon] if colon > host.rfind("]") else host
+    parts = url.split("/", 3)
+    if len(parts) > 2 and parts[0] in _SCHEMES and not parts[1]:
+        return _host(parts[2])
+    found = parse(url)
+    return "" if found is None else found.host
+
+
+_SCHEMES = frozenset({"http:", "https:"})
+
+
+@lru_cache(maxsize=65_536)
+def _host(authority: str) -> str:
+    found = parse(f"http://{authority}/") if authority else None
+    return "" if found is None else found.host
 
 
 def site_of(url: str) -> str:
@@ -74,13 +84,18 @@ def site_of(url: str) -> str:
     >>> site_of("http://user@A.example:8080/b?c")
     'http://a.example:8080'
     """
-    found = PLAIN.match(url)
-    if found is not None and "xn--" not in found[1]:
-        return str(found[1])
-    parts = parse(url)
-    if parts is None:
+    parts = url.split("/", 3)
+    if len(parts) > 2 and parts[0] in _SCHEMES and not parts[1] and parts[2]:
+        return _site(f"{parts[0]}//{parts[2]}/")
+    return _site(url)
+
+
+@lru_cache(maxsize=16_384)
+def _site(url: str) -> str:
+    found = parse(url)
+    if found is None:
         return ""
-    return f"{parts.scheme}://{parts.host}" + ("" if parts.port is None else f":{parts.port}")
+    return f"{found.scheme}://{found.host}" + ("" if found.port is None else f":{found.port}")
 
 
 @lru_cache(maxsize=65_536)
@@ -122,30 +137,39 @@ def bucket_range(bucket: int, buckets: int) -> tuple[int, int]:
     return bucket << shift, ((bucket + 1) << shift) - 1
 
 
-@lru_cache(maxsize=65_536)
-def _host_columns(host: str) -> tuple[str | None, ...]:
-    labels: list[str | None] = list(reversed(host.split("."))) if host[:1] != "[" else [host]
-    if host[-1:].isdigit():
-        labels = [None]
-    labels += [None] * 5
-    return (host, *labels[:5], *suffixes(host), reversed_name(host))
-
-
-_HOST_COLUMNS = (
-    "url_host_name", "url_host_tld", "url_host_2nd_last_part", "url_host_3rd_last_part", "url_host_4th_last_part",
-    "url_host_5th_last_part", "url_host_registry_suffix", "url_host_registered_domain", "url_host_private_suffix",
-    "url_host_private_domain", "url_host_name_reversed",
+_COLUMNS = (
+    "url_surtkey", "url_path", "url_query", "url_protocol", "url_port", "url_host_name", "url_host_tld",
+    "url_host_2nd_last_part", "url_host_3rd_last_part", "url_host_4th_last_part", "url_host_5th_last_part",
+    "url_host_registry_suffix", "url_host_registered_domain", "url_host_private_suffix", "url_host_private_domain",
+    "url_host_name_reversed",
 )  # fmt: skip
 
 
 def index_columns(urls: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the `url_*` columns of `captures` for URLs in wire form, a list of equal length each."""
-    parts = [split(url) for url in urls]
-    columns: dict[str, list[Any]] = {"url_surtkey": [surt(url) for url in urls]}
-    hosts = list(zip(*[_host_columns(one.host) for one in parts], strict=True)) or [()] * len(_HOST_COLUMNS)
-    columns |= {name: list(values) for name, values in zip(_HOST_COLUMNS, hosts, strict=True)}
-    columns["url_protocol"] = [one.scheme for one in parts]
-    columns["url_port"] = [one.port for one in parts]
-    columns["url_path"] = [one.path for one in parts]
-    columns["url_query"] = [one.query for one in parts]
-    return columns
+    """Return the `url_*` columns of `captures` for http(s) URLs in wire form, a list of equal length each.
+
+    An IP address has no labels and no suffixes: those are None, and its name reversed is itself.
+    """
+    columns = zip(*map(_index_row, urls), strict=True) if urls else ([] for _ in _COLUMNS)
+    return {name: list(values) for name, values in zip(_COLUMNS, columns, strict=True)}
+
+
+def _index_row(url: str) -> tuple[Any, ...]:
+    """Return one value a column; what depends on the site alone is remembered."""
+    found = PLAIN.match(url)
+    if found is not None:
+        site, path, query = found.groups()
+        end = plain_surt_path(path, query)
+        if end is not None:
+            return (surt_site(site) + end, path, None if query is None else query[1:], *_site_columns(site))
+    parts = split(url)
+    return (surt(url), parts.path, parts.query, *_site_columns(site_of(url)))
+
+
+@lru_cache(maxsize=65_536)
+def _site_columns(site: str) -> tuple[Any, ...]:
+    parts = split(site + "/")
+    host = parts.host
+    labels = [] if is_address(host) else host.split(".")[::-1]
+    five = (*labels[:5], None, None, None, None, None)[:5]
+    return (parts.scheme, parts.port, host, *five, *suffixes(host), reversed_name(host))
