@@ -15,9 +15,16 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.[01] [1-9][0-9]{2}(?: " + _TEXT + rb"*+)?")
 _FIELD = re.compile(rb"(" + _TOKEN + rb"++)[ \t]*+:(" + _TEXT + rb"*+)")
 _CLEAN = re.compile(
     _STATUS_LINE.pattern + rb"\r\n"
-    rb"(?:" + _TOKEN + rb"++:" + _TEXT + rb"*+\r\n(?:[ \t]++[!-~\x80-\xff]" + _TEXT + rb"*+\r\n)*+)*+\r\n"
+    rb"(?:"
+    + _TOKEN
+    + rb"++:"
+    + _TEXT
+    + rb"*+\r\n(?:[ \t]++[\t \x80-\xff]*+[!-~]"
+    + _TEXT
+    + rb"*+\r\n)*+)*+\r\n"
 )
 _FRAMING = re.compile(rb"^(content-length|transfer-encoding):[ \t]*+([^\r\n]*+)\r\n", re.M | re.I)
+_INK = re.compile(rb"[!-~]")
 _CONTROL = re.compile(rb"[^\t -~\x80-\xff]")
 
 
@@ -48,7 +55,7 @@ def _says(framing: list[tuple[bytes, bytes]], length: int) -> bool:
 
 def _renamed(head: bytes, length: int | None) -> bytes:
     """Rename the framing headers that do not hold for the stored bytes, and say the length that does."""
-    wanted, kept = b"" if length is None else b"%d" % length, False
+    wanted, kept = None if length is None else b"%d" % length, False
 
     def rename(line: re.Match[bytes]) -> bytes:
         nonlocal kept
@@ -76,6 +83,8 @@ def _mended(head: bytes, status: int) -> bytes:
             continue
         if line[:1] in b" \t" and foldable:
             lines.append(b" " + _plain(line.strip()))
+            if not _INK.search(line):  # readers that decode first take such a line for a blank one
+                lines[-2:] = [b"".join(lines[-2:])]
             continue
         lines.append(_field(line))
         foldable = True

@@ -209,10 +209,7 @@ class _Parser:
         if stop < len(buffer.data):
             record.block = re.sub(rb"(?:\r?\n){1,2}\Z", b"", record.block)
         buffer.drop(stop)
-        if buffer.damage and not buffer.data:
-            what = f"{what}; {buffer.damage.what}"
-            buffer.next_run()
-        return WarcFault(record.offset, what, record)
+        return WarcFault(record.offset, self._closed(what), record)
 
     def _skipped(self, record: WarcRecord, end: int) -> WarcFault:
         """Use up a block that is too big to be read."""
@@ -235,7 +232,14 @@ class _Parser:
                 step = found = found or len(buffer.data)
             buffer.drop(step)
             used += step
-        return WarcFault(offset, f"{what}: {used} bytes, {preview[:used]!r}")
+        return WarcFault(offset, self._closed(f"{what}: {used} bytes, {preview[:used]!r}"))
+
+    def _closed(self, what: str) -> str:
+        """Return the words of a fault that used up a run, with those of the damage that ended the run."""
+        if self._buffer.damage is None or self._buffer.data:
+            return what
+        damage = self._buffer.next_run()
+        return f"{what}; {damage.what}" if damage else what
 
 
 def _header(lines: bytes) -> Headers:

@@ -140,6 +140,16 @@ class _Pieces(list[bytes]):
         return None
 
 
+class _Head:
+    """The HTTP head of a revisit as warcio asks for it: its bytes, as they are."""
+
+    def __init__(self, head: bytes) -> None:
+        self.headers_buff = head
+
+    def compute_headers_buffer(self, _header_filter: object) -> None:
+        return None
+
+
 class RecordMaker:
     """Makes gzip members of one record each; for one thread at a time."""
 
@@ -160,9 +170,11 @@ class RecordMaker:
         headers.append(("WARC-Block-Digest", "sha1:" + digest_of(content)))
         fields = StatusAndHeaders("", headers, protocol="WARC/1.1")
         content_type = fields.get_header("Content-Type")
-        record = ArcWarcRecord(
-            "warc", headers[0][1], fields, BytesIO(content), None, content_type, len(content)
-        )
+        kind = headers[0][1]
+        head = (
+            _Head(content) if kind == "revisit" else None
+        )  # warcio writes no more of a revisit than its head
+        record = ArcWarcRecord("warc", kind, fields, BytesIO(content), head, content_type, len(content))
         self._pieces.clear()
         self._writer.write_record(record)
         return b"".join(self._pieces)
