@@ -15,6 +15,9 @@ HEAD_CEILING = (
 )
 LINE_CEILING = 16_384  # bytes of a chunk-size or trailer line, as in Chromium
 INTERIM_CEILING = 64  # 1xx answers before the final one
+MAYBE_CHUNK = re.compile(
+    rb"[ \t\r]*(?:[0-9A-Fa-f]|\Z)"
+)  # the beginning of a line that may turn out a chunk size
 CHUNK_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?", re.DOTALL)
 
 
@@ -98,11 +101,14 @@ class AnswerReader:
         self.done = True
         if self.head is None:
             return
+        self.head.keep = False
         framing = self.head.framing
         if framing is Framing.CLOSE:
             whole = clean
         elif framing is Framing.CHUNKED:
-            whole = self._in_trailer
+            if self._buffer and not self.chunks:
+                self._no_chunk(self._buffer)
+            whole = self._in_trailer or (clean and not self.chunks and bool(self._parts))
         else:
             whole = self._left == 0
         if not whole:
@@ -208,22 +214,25 @@ class AnswerReader:
             if end < 0 or (self._owes_crlf and data[at] not in b"\r\n"):
                 self._wait_for_line(data[at:])
                 return
-            self._chunk_line(data[at:end].rstrip(b"\r"), data, at)
+            if not self._chunk_line(data[at:end].rstrip(b"\r")):
+                self._no_chunk(data[at:])
+                return
             at = end + 1
         if at < size and self.done and self.fault is None and self.truncated is None:
             self.extra = True
 
     def _wait_for_line(self, rest: bytes) -> None:
-        if self._owes_crlf and rest[0] not in b"\r\n":
-            self._break_off(f"chunk {self.chunks} is not followed by a line end")
-        elif not self._in_trailer and not self._owes_crlf and len(rest) >= 2 and not CHUNK_SIZE.match(rest):
+        if self._owes_crlf:
+            if rest[0] not in b"\r\n" or len(rest) > LINE_CEILING:
+                self._break_off(f"chunk {self.chunks} is not followed by a line end")
+                return
+        elif len(rest) > LINE_CEILING or not (self._in_trailer or MAYBE_CHUNK.match(rest)):
             self._no_chunk(rest)
-        elif len(rest) > LINE_CEILING:
-            self._break_off(f"line in the chunked body longer than {LINE_CEILING} bytes")
-        else:
-            self._buffer = rest
+            return
+        self._buffer = rest
 
-    def _chunk_line(self, line: bytes, data: bytes, at: int) -> None:
+    def _chunk_line(self, line: bytes) -> bool:
+        """Take a line of the chunk framing; False where it should be a chunk size and is none."""
         if self._in_trailer:
             self._trailer_bytes += len(line) + 2
             if not line or self._trailer_bytes > HEAD_CEILING:
@@ -238,7 +247,8 @@ class AnswerReader:
             self.chunks += 1
             self._in_trailer = not self._chunk_left
         else:
-            self._no_chunk(data[at:])
+            return False
+        return True
 
     def _no_chunk(self, rest: bytes) -> None:
         """Meet what is no chunk size: a plain body from the start, or the end of what can be read."""
