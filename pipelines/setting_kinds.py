@@ -75,18 +75,21 @@ def _network_table(value: dict[str, int]) -> dict[str, int]:
 
 
 def _hosts_table(value: object) -> object:
-    """A name's addresses are a list; one address may be written as plain text."""
+    """A name's addresses are one text with commas between; a list of them may be given too."""
     if not isinstance(value, dict):
         return value
-    return {str(name).lower(): _tupled(addresses) for name, addresses in value.items()}
+    joined = {
+        name: ", ".join(found) if isinstance(found, list | tuple) else found for name, found in value.items()
+    }
+    return {str(name).lower(): addresses for name, addresses in joined.items()}
 
 
-def _addresses(value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    for addresses in value.values():
-        if not addresses:
-            raise ValueError("a name needs at least one address")
-        for address in addresses:
-            ipaddress.ip_address(address)
+def _addresses(value: dict[str, str]) -> dict[str, str]:
+    for name, addresses in value.items():
+        if not addresses.strip(" ,"):
+            raise ValueError(f"{name} needs at least one address")
+        for address in filter(None, re.split(r"[,\s]+", addresses)):
+            ipaddress.ip_network(address)
     return value
 
 
@@ -113,7 +116,7 @@ def _weights(value: tuple[float, ...]) -> tuple[float, ...]:
 Texts = Annotated[tuple[str, ...], BeforeValidator(_tupled)]
 Networks = Annotated[tuple[str, ...], BeforeValidator(_tupled), AfterValidator(_networks)]
 NetworkTable = Annotated[dict[str, int], AfterValidator(_network_table)]
-HostTable = Annotated[dict[str, tuple[str, ...]], BeforeValidator(_hosts_table), AfterValidator(_addresses)]
+HostTable = Annotated[dict[str, str], BeforeValidator(_hosts_table), AfterValidator(_addresses)]
 Weights = Annotated[tuple[float, ...], BeforeValidator(_tupled), AfterValidator(_weights)]
 Buckets = Annotated[int, AfterValidator(_power_of_two)]
 Contact = Annotated[str, AfterValidator(_contact)]

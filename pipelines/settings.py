@@ -15,6 +15,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any, get_type_hints
 
+from pipelines.rules.filters import EXTENSIONS
 from pipelines.setting_kinds import (
     DAY_MS,
     DAY_SECONDS,
@@ -173,7 +174,7 @@ class Limits(Section):
     header_bytes: int = whole(65_536, 1024, 2**24, "answer head")
     redirects: int = whole(10, 0, 50, "hops followed in one cycle from one URL (browsers: 20)")
     url_chars: int = whole(
-        2_000, 64, 100_000, "characters of a URL; longer ones are refused (Nutch: 512, Scrapy: 2083)"
+        2_083, 64, 100_000, "characters of a URL; longer ones are refused (Nutch: 512, Scrapy: 2083)"
     )
     links_per_page: int = whole(2_000, 0, 1_000_000, "links taken from a page, in page order")
     parse_bytes: int = whole(2 * 2**20, 1024, 2**30, "bytes of a page that are parsed for links")
@@ -284,77 +285,34 @@ class Warc(Section):
 
 
 class Filters(Section):
-    """Which URLs are admitted; limits.url_chars holds too."""
+    """Which URLs are admitted (limits.url_chars holds too). A seed's metadata may set the first four for itself."""
 
     stay: str = text(
         "any", "how far links may lead from their seed: any, domain, host", pattern="^(any|domain|host)$"
     )
     max_depth: int = whole(0, 0, 30_000, "links from the nearest seed; 0 = no limit")
-    include: Texts = listing((), "patterns (* and ?) of which a URL must match one; empty = all")
-    exclude: Texts = listing((), "patterns (* and ?) of which a URL must match none")
-    blocked_hosts: Texts = listing((), "hosts, or suffixes with a leading dot, never asked")
-    extensions: Texts = listing(
-        (
-            "7z",
-            "apk",
-            "avi",
-            "bin",
-            "bmp",
-            "bz2",
-            "css",
-            "deb",
-            "dmg",
-            "doc",
-            "docx",
-            "eot",
-            "exe",
-            "flac",
-            "gif",
-            "gz",
-            "ico",
-            "iso",
-            "jar",
-            "jpeg",
-            "jpg",
-            "js",
-            "m4a",
-            "m4v",
-            "mjs",
-            "mov",
-            "mp3",
-            "mp4",
-            "mpeg",
-            "mpg",
-            "msi",
-            "ogg",
-            "otf",
-            "png",
-            "ppt",
-            "pptx",
-            "rar",
-            "rpm",
-            "svg",
-            "tar",
-            "tgz",
-            "tif",
-            "tiff",
-            "ttf",
-            "wav",
-            "webm",
-            "webp",
-            "wmv",
-            "woff",
-            "woff2",
-            "xls",
-            "xlsx",
-            "xz",
-            "zip",
-        ),
-        "endings of a path that are not fetched",
+    include: Texts = listing(
+        (), "patterns of which a URL must match one; globs, or re: and a regular expression"
     )
-    path_segments: int = whole(20, 1, 1000, "parts of a path; more is refused")
-    query_parameters: int = whole(12, 0, 1000, "parameters of a query; more is refused")
-    repeated_segments: int = whole(3, 2, 100, "equal path parts in a row that make a trap")
+    exclude: Texts = listing((), "patterns of which a URL must match none; written as for include")
+    blocked_hosts: Texts = listing((), "hosts that are never asked; with a leading dot, all below it too")
+    extensions: Texts = listing(EXTENSIONS, "endings of a path that are not fetched")
+    path_segments: int = whole(20, 1, 1000, "parts of a path; more is refused (Heritrix: 20)")
+    query_parameters: int = whole(20, 0, 1000, "parameters of a query; more is refused")
+    credentials: bool = switch(False, "whether URLs with a user name in them are fetched")
+    repeated_segments: int = whole(
+        3, 2, 100, "equal path parts in a row that make a trap (Heritrix, Nutch: 3)"
+    )
+    cycle_repeats: int = whole(3, 2, 100, "rounds of a longer run of path parts that make a trap")
+    segment_uses: int = whole(5, 2, 1000, "uses of one part anywhere in a path that make a trap")
+    parameter_repeats: int = whole(8, 1, 1000, "uses of one parameter name in a query that make a trap")
+    calendar_years_ahead: int = whole(2, 0, 1000, "how many years ahead a calendar is followed")
+    calendar_years_back: int = whole(5, 0, 1000, "how many years back a calendar is followed")
+    pager_page: int = whole(1_000, 1, 10**9, "last page of a list that is asked for")
+    pager_offset: int = whole(50_000, 1, 10**9, "last offset into a list that is asked for")
+    facets: int = whole(2, 1, 100, "sort and filter parameters together that make a trap")
+    rules_off: Texts = listing((), "names of filter rules that are switched off (noria check url names them)")
+    traps_off: Texts = listing((), "names of traps that are not looked for (noria check url names them)")
 
 
 class Cluster(Section):
