@@ -71,7 +71,7 @@ class Rules:
     def __init__(self, body: bytes, max_bytes: int = MAX_BYTES) -> None:
         self.body = body
         self._max_bytes = max_bytes
-        self._judges: dict[str, _Judge] = {}
+        self._judges: dict[str, Judge] = {}
 
     @classmethod
     def parse(cls, body: bytes, max_bytes: int = MAX_BYTES) -> Rules:
@@ -102,13 +102,19 @@ class Rules:
         A group for the product itself applies alone; else the group "*"; without either all is allowed. The
         longest matching line decides, allow before disallow of the same length. robots.txt itself is allowed.
         """
+        return self.judge(product).verdict(url)
+
+    def judge(self, product: str) -> Judge:
+        """Return the judge of the product's group; it is kept, so that asking again costs nothing."""
         judge = self._judges.get(product)
         if judge is None:
-            judge = self._judges[product] = _Judge(self._group(product))
-        return judge.verdict(url)
+            judge = self._judges[product] = Judge(self._group(product))
+        return judge
 
     def crawl_delay_ms(self, product: str) -> int | None:
-        """Return the crawl-delay that the product's group asks for (whole ms), None if it asks for none.
+        """Return the pause that the product's group asks for (whole ms), None if it asks for none.
+
+        That is the longest of its crawl-delay lines, and of its request-rate lines as pauses.
 
         It is taken as written, however long, but never from another group; absurd values (negative, text,
         endless) are none.
@@ -125,45 +131,50 @@ PROTEGO_RULES = 48
 up to 0.5 ms a URL in the largest real files. 83 % of them have fewer; on all of them the two agree."""
 
 
-class _Judge:
+class Judge:
     """One group, ready to be asked often. Protego gives the verdict, the index beside it the line."""
 
     def __init__(self, group: Group) -> None:
         self._agent = group.agent
-        self._rules = rules_of(group.rules)
-        ranked = list(enumerate(self._rules))
+        self.rules = rules_of(group.rules)
+        ranked = list(enumerate(self.rules))
         self._special = [(rank, max(r.parts, key=len), r) for rank, r in ranked if r.anchored or r.parts[1:]]
         self._plain = {r.form: (rank, r) for rank, r in reversed(ranked) if not (r.anchored or r.parts[1:])}
         few = len(self._plain) <= 256  # with more, one test of all prefixes takes longer than all lengths
         self._prefixes = tuple(self._plain) if few else ("",)
         self._lengths = sorted({len(form) for form in self._plain}, reverse=True)
-        small = len(self._rules) <= PROTEGO_RULES
-        self._protego = _protego(self._rules) if small and _protego_ranks_alike(self._rules) else None
+        small = len(self.rules) <= PROTEGO_RULES
+        self._protego = protego_of(self.rules) if small and protego_ranks_alike(self.rules) else None
         self._free = Verdict(True, self._agent, None, None)
 
     def verdict(self, url: str) -> Verdict:
         path = path_form(url)
-        if not self._rules or path.spelled == "/robots.txt":
+        if not self.rules or path.spelled == "/robots.txt":
             return self._free
         if path.spelled is not path.folded:
             return self._stated(self._scan(path))
-        rule = self._deciding(path.spelled)
-        if self._protego is None:
+        rule = self.deciding(path.spelled)
+        allowed = self.protego_says(path.spelled)
+        if allowed is None or allowed is (rule is None or rule.allow):
             return self._stated(rule)
-        allowed = self._protego.can_fetch(_as_url(path.spelled), "*")
-        if rule is None or rule.allow is not allowed:
-            return self._free if allowed else Verdict(False, self._agent, None, None)
-        return self._stated(rule)
+        return self._free if allowed else Verdict(False, self._agent, None, None)
+
+    def protego_says(self, form: str) -> bool | None:
+        """Return Protego's verdict about a form, None where the index judges alone."""
+        return None if self._protego is None else self._protego.can_fetch(_as_url(form), "*")
 
     def _stated(self, rule: Rule | None) -> Verdict:
         if rule is None:
             return self._free
         return Verdict(rule.allow, self._agent, rule.line.text, rule.line.number)
 
-    def _deciding(self, form: str) -> Rule | None:
-        """Return the rule that wins: the longest plain prefix, or a rule with wildcards that ranks before it."""
+    def deciding(self, form: str) -> Rule | None:
+        """Return the rule that wins for a form, None if none matches.
+
+        It is the longest plain prefix, or a rule with a wildcard or an anchor that ranks before it.
+        """
         prefix = self._longest_prefix(form) if form.startswith(self._prefixes) else None
-        limit = len(self._rules) if prefix is None else prefix[0]
+        limit = len(self.rules) if prefix is None else prefix[0]
         for rank, literal, rule in self._special:
             if rank > limit:
                 break
@@ -179,7 +190,7 @@ class _Judge:
         return None
 
     def _scan(self, path: Path) -> Rule | None:
-        for rule in self._rules:
+        for rule in self.rules:
             if rule.matches(path.spelled if rule.allow else path.folded):
                 return rule
         return None
@@ -190,12 +201,13 @@ def _as_url(form: str) -> str:
     return form if form[:2] != "//" else f"http://h{form}"
 
 
-def _protego(rules: list[Rule]) -> Protego:
+def protego_of(rules: list[Rule]) -> Protego:
+    """Return a Protego that has read these rules, in their forms, as the group of everyone."""
     lines = [f"{'Allow' if rule.allow else 'Disallow'}: {rule.form}" for rule in rules]
     return Protego.parse("\n".join(["User-agent: *", *lines]))
 
 
-def _protego_ranks_alike(rules: list[Rule]) -> bool:
+def protego_ranks_alike(rules: list[Rule]) -> bool:
     """Return whether Protego weighs these rules (best first) as RFC 9309 does.
 
     It counts the characters of a form, where `=3F` is three, RFC 9309 the octets of the path, where `?` is one.

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlsplit
 
+from pipelines.rules.urls import parse
+
 DAY_MS = 86_400_000
 
 
@@ -46,18 +48,10 @@ def governs(robots: str, url: str) -> bool:
     >>> governs("http://a.example/robots.txt", "http://A.example:80/x")
     True
     """
-    ours, theirs = _site(robots), _site(url)
-    return ours is not None and ours == theirs
-
-
-def _site(url: str) -> tuple[str, str, int] | None:
-    try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:
-        return None
-    host = parts.hostname
-    return (parts.scheme, host, port) if host and port and " " not in host else None
+    ours, theirs = parse(robots), parse(url)
+    if ours is None or theirs is None:
+        return False
+    return (ours.scheme, ours.host, ours.port) == (theirs.scheme, theirs.host, theirs.port)
 
 
 def state_of(status: int | None) -> RobotsState:

@@ -36,7 +36,7 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """What the file says to one product token: its rule lines in file order, and its crawl-delay."""
+    """What the file says to one product token: its rule lines in file order, and the pause that it asks for."""
 
     agent: str
     rules: list[Line] = field(default_factory=list)
@@ -57,6 +57,7 @@ _FIELDS = {
     "disallow": "disallow", "dissallow": "disallow", "dissalow": "disallow", "disalow": "disallow",
     "diasllow": "disallow", "disallaw": "disallow", "desallow": "disallow",
     "crawl-delay": "delay", "crawl delay": "delay", "crawldelay": "delay",
+    "request-rate": "rate", "request rate": "rate",
     "sitemap": "sitemap", "sitemaps": "sitemap", "site-map": "sitemap", "site map": "sitemap",
 }  # fmt: skip
 """The spellings of a field that are understood; typos as found in the wild (after the lists of Google, Protego, crawler-commons)."""
@@ -66,6 +67,7 @@ _NAMES = "|".join(sorted(map(re.escape, _FIELDS), key=len, reverse=True))
 _NO_COLON = re.compile(rf"({_NAMES})[ \t]+(.*)", re.IGNORECASE)
 _BARE_SITEMAP = re.compile(r"https?://\S*sitemap\S*$", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
+_RATE = re.compile(r"(\d{1,9})/(\d{1,9})([smhd]?)(?:\s|$)", re.IGNORECASE | re.ASCII)
 _TOKEN = re.compile(r"[^\s/;,()<>]+")
 _PRODUCT = re.compile(r"[A-Za-z_-]+").fullmatch
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -101,13 +103,20 @@ def read_lines(text: str) -> Iterator[Line]:
     """Yield the lines that carry a known field; comments, unknown fields and noise are passed over.
 
     Lines end with LF, CR or both, nothing else. A field may lack its colon (`disallow /x`), HTML tags around
-    a line are taken off, and NUL counts as white space.
+    a line are taken off, and NUL counts as white space. Only the values of rules keep octets that are not UTF-8.
     """
     for number, raw in enumerate(_LINE_END.split(text), 1):
         line = raw[:MAX_LINE_CHARS]
         found = _read_line(line.partition("#")[0].strip(_SPACE))
         if found is not None:
-            yield Line(number, found[0], found[1], line.strip(_SPACE))
+            name, value = found
+            value = value if name in ("allow", "disallow") else _printable(value)
+            yield Line(number, name, value, _printable(line.strip(_SPACE)))
+
+
+def _printable(text: str) -> str:
+    """Return text that can be encoded: octets that were not UTF-8 become U+FFFD."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _read_line(line: str) -> tuple[str, str] | None:
@@ -160,12 +169,30 @@ def delay_ms(value: str) -> int | None:
     return min(math.ceil(round(seconds * 1000, 6)), MAX_DELAY_MS)
 
 
+def rate_ms(value: str) -> int | None:
+    """Return the pause that a request-rate comes to (whole ms, rounded up); None where it makes no sense.
+
+    A time of day behind it is passed over: what is asked for some hours is kept at all hours.
+
+    >>> rate_ms("10/1m"), rate_ms("1/10s 1820-1940"), rate_ms("0/5")
+    (6000, 10000, None)
+    """
+    found = _RATE.match(value)
+    if found is None or not int(found[1]) or not int(found[2]):
+        return None
+    period_ms = int(found[2]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}[found[3].lower()] * 1000
+    return min(-(-period_ms // int(found[1])), MAX_DELAY_MS)
+
+
+_WAITS = {"delay": delay_ms, "rate": rate_ms}
+
+
 def prepare(lines: Iterable[Line]) -> Prepared:
     """Gather lines into groups by product token.
 
     A run of user-agent lines ends at the first rule line and at nothing else (sections 2.2.1 and 2.2.4): an
-    unknown line, a sitemap or a crawl-delay between two of them does not part them. A crawl-delay is for the
-    user-agent lines right above it. Groups of one token are one group; lines before any group are dropped.
+    unknown line, a sitemap or a crawl-delay between two of them does not part them. A crawl-delay (or a
+    request-rate, as a pause; the longest holds) is for the user-agent lines right above it. Groups of one token are one group; lines before any group are dropped.
     """
     reader = _Grouping()
     for line in lines:
@@ -173,8 +200,8 @@ def prepare(lines: Iterable[Line]) -> Prepared:
             reader.agent(line.value)
         elif line.field == "sitemap":
             reader.sitemap(line.value)
-        elif line.field == "delay":
-            reader.delay(line.value)
+        elif line.field in _WAITS:
+            reader.delay(_WAITS[line.field](line.value))
         else:
             reader.rule(line)
     return Prepared(reader.groups, tuple(reader.sitemaps))
@@ -206,9 +233,8 @@ class _Grouping:
         for group in self._ruled.values() if line.value else ():
             group.rules.append(line)
 
-    def delay(self, value: str) -> None:
+    def delay(self, wait_ms: int | None) -> None:
         self._after_delay = True
-        wait_ms = delay_ms(value)
         for group in self._delayed.values() if wait_ms is not None else ():
             group.delay_ms = max(wait_ms or 0, group.delay_ms or 0)
 
