@@ -248,7 +248,7 @@ def _section(name: str, model: type[Section], given: Mapping[str, Given]) -> Sec
 def _refusal(name: str, item: Given, error: ErrorDetails) -> str:
     own = error.get("ctx", {}).get("error")
     wanted = str(own) if own else f"it must be {expected(known()[name])}"
-    shown = item.value if item.as_text else repr(item.value)
+    shown = item.value if item.as_text and item.value.isprintable() else repr(item.value)
     return f"{item.where}: {name} = {shown} is refused: {wanted}"
 
 
