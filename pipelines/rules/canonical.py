@@ -29,12 +29,12 @@ TRACKING_PREFIXES = ("utm_", "mtm_", "pk_", "piwik_", "matomo_", "hsa_", "itm_")
 """Families of such parameters: Google Analytics, Matomo and Piwik, HubSpot ads, in-page campaigns."""
 
 SESSIONS = (
-    "jsessionid", "phpsessid", "sessionid", "session_id", "sessid", "aspsessionid", "cfid", "cftoken", "oscsid",
+    "_sessionid", "bv_sessionid", "jsessionid", "phpsessid", "sessionid", "session_id", "sessid", "aspsessionid", "cfid", "cftoken", "oscsid",
     "zenid", "xtcsid", "mscssid",
 )  # fmt: skip
 """Session ids under names that nothing else uses: Java, PHP, ASP, ColdFusion, osCommerce, Zen Cart, xt:Commerce."""
 
-WEAK_SESSIONS = ("sid", "s", "session", "osid", "psid")
+WEAK_SESSIONS = ("sid", "_sid", "s", "session", "osid", "psid")
 """Names that are session ids only where the value looks like one: letters and digits, both of them, 24 to 64; or 8 and
 more where all are hexadecimal. "?s=noria" is a search and "?sid=12" a section."""
 
@@ -50,11 +50,20 @@ class CanonPolicy:
     session_ids: bool = True
     tracking: bool = True
     empty_query: bool = True
+    double_slashes: bool = False
+    default_pages: bool = False
     sort_query: bool = False
+    www: bool = False
+    scheme: bool = False
     sessions: tuple[str, ...] = SESSIONS
     weak_sessions: tuple[str, ...] = WEAK_SESSIONS
     trackers: tuple[str, ...] = TRACKING
     tracker_prefixes: tuple[str, ...] = TRACKING_PREFIXES
+
+    @cached_property
+    def folds_site_or_path(self) -> bool:
+        """A step is on that may change what no look at single letters shows."""
+        return self.double_slashes or self.default_pages or self.www or self.scheme
 
     @cached_property
     def dropped(self) -> frozenset[str]:
@@ -64,16 +73,19 @@ class CanonPolicy:
 
     @cached_property
     def suspects(self) -> re.Pattern[str]:
-        """A query that this finds nothing in loses no parameter."""
-        weak = self.weak_sessions if self.session_ids else ()
-        prefixes = self.tracker_prefixes if self.tracking else ()
-        names = [re.escape(name) + r"(?:[=&]|\Z)" for name in sorted(self.dropped.union(weak))]
+        """A query (with its question mark) that this finds nothing in loses no parameter."""
+        whole = self.dropped.union(self.weak_sessions if self.session_ids else ())
         # ASP adds eight letters of its own to the name: aspsessionidQQABCDEF.
-        names += [
-            re.escape(prefix) for prefix in (*prefixes, *(("aspsessionid",) if self.session_ids else ()))
+        begun = (self.tracker_prefixes if self.tracking else ()) + (
+            ("aspsessionid",) if self.session_ids else ()
+        )
+        if not whole and not begun:
+            return re.compile(r"(?!)")
+        first = "".join(re.escape(letter) for letter in sorted({name[0] for name in (*whole, *begun)}))
+        names = [rf"{re.escape(name)}(?:[=&]|\Z)" for name in sorted(whole)] + [
+            re.escape(name) for name in begun
         ]
-        heads = "".join(sorted({re.escape(name[:1]) for name in names if not name.startswith("\\")}))
-        return re.compile(rf"[?&](?=[{heads}_])(?:{'|'.join(names)})" if names else r"(?!)", re.IGNORECASE)
+        return re.compile(rf"[?&](?=[{first}])(?:{'|'.join(names)})", re.IGNORECASE)
 
 
 DEFAULT = CanonPolicy()
@@ -88,9 +100,14 @@ class Step:
     run: Callable[[Url, CanonPolicy], Url]
 
 
+_SLASHES = re.compile(r"//+")
+_DEFAULT_PAGE = re.compile(
+    r"/(?:index|default)\.(?:[sp]?html?|php[0-9]?|aspx?|cfm|cgi|jsp[ax]?|jsf)\Z", re.IGNORECASE
+)
+_WWW = re.compile(r"\Awww[0-9]*\.(?=[^.]+\.)")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?|[\"<>\\^`{|}\[\] ]")
-_SESSION_PATH = re.compile(r";(?:jsessionid|phpsessid|sessionid|sid)=[^/;]*", re.IGNORECASE)
+_SESSION_PATH = re.compile(r";(?:jsessionid|phpsessid|sessionid|sid)=[^/;&]*", re.IGNORECASE)
 _SESSION_NET = re.compile(r"/(?:\((?:[a-z]\([0-9a-z]{24}\))+\)|\([0-9a-z]{24}\))(?=/)", re.IGNORECASE)
 _SESSION_VALUE = re.compile(
     r"(?=[^=]*[0-9])(?=[^=]*[A-Za-z])(?:[0-9A-Za-z,-]{24,64}|[0-9a-f]{8,64}|[0-9A-F]{8,64})\Z"
@@ -133,7 +150,8 @@ def _is_session(parameter: str, policy: CanonPolicy) -> bool:
 
 def _drop_sessions(url: Url, policy: CanonPolicy) -> Url:
     path = _SESSION_NET.sub("", _SESSION_PATH.sub("", url.path))
-    return url._replace(path=path, query=_without(url.query, lambda one: _is_session(one, policy)))
+    query = None if url.query is None else _SESSION_PATH.sub("", url.query)
+    return url._replace(path=path, query=_without(query, lambda one: _is_session(one, policy)))
 
 
 def _is_tracker(parameter: str, policy: CanonPolicy) -> bool:
@@ -152,7 +170,25 @@ def _without(query: str | None, is_dropped: Callable[[str], bool]) -> str | None
 
 
 def _drop_empty_query(url: Url, policy: CanonPolicy) -> Url:
-    return url if url.query else url._replace(query=None)
+    if url.query is None:
+        return url
+    return url._replace(query="&".join(one for one in url.query.split("&") if one) or None)
+
+
+def _fold_slashes(url: Url, policy: CanonPolicy) -> Url:
+    return url._replace(path=_SLASHES.sub("/", url.path))
+
+
+def _drop_default_page(url: Url, policy: CanonPolicy) -> Url:
+    return url._replace(path=_DEFAULT_PAGE.sub("/", url.path))
+
+
+def _drop_www(url: Url, policy: CanonPolicy) -> Url:
+    return url._replace(host=_WWW.sub("", url.host, count=1))
+
+
+def _fold_scheme(url: Url, policy: CanonPolicy) -> Url:
+    return url._replace(scheme="http")
 
 
 def _sort_query(url: Url, policy: CanonPolicy) -> Url:
@@ -165,8 +201,12 @@ CANONICAL_STEPS: tuple[Step, ...] = (
     Step("escapes", "%7e, %7E and ~ are one (RFC 3986 section 6.2.2); characters no URL may hold are escaped", _fold_escapes_of),
     Step("session_ids", "a session id names the visit, not the page", _drop_sessions),
     Step("tracking", "click counters name the way to the page", _drop_trackers),
-    Step("empty_query", "a bare question mark adds nothing", _drop_empty_query),
+    Step("empty_query", "a bare question mark and a bare ampersand add nothing", _drop_empty_query),
+    Step("double_slashes", "off: most servers take // for /, but an archive's /web/http://x is another page", _fold_slashes),
+    Step("default_pages", "off: /index.html is mostly /, but which name it is the server alone knows", _drop_default_page),
     Step("sort_query", "off: few applications care about the order, but some do", _sort_query),
+    Step("www", "off: www.a.example and a.example are often one site, but not always", _drop_www),
+    Step("scheme", "off: http and https are often one site, but not always", _fold_scheme),
 )  # fmt: skip
 """Case of scheme and host, default port, trailing dot, dot segments and IDNA are the WHATWG parser's work."""
 
@@ -184,10 +224,16 @@ def _nothing_to_fold(url: str, policy: CanonPolicy) -> bool:
     found = PLAIN.match(url)
     if found is None or "%" in url or ";" in url or "/." in url or "/(" in url or "xn--" in url:
         return False
+    if policy.folds_site_or_path:
+        return False
     query = found[3]
-    if query is None:
-        return True
-    return len(query) > 1 and not policy.sort_query and policy.suspects.search(query) is None
+    return query is None or _no_parameter_to_fold(query, policy)
+
+
+def _no_parameter_to_fold(query: str, policy: CanonPolicy) -> bool:
+    if "&" in query and (policy.sort_query or "&&" in query or query.startswith("?&") or query.endswith("&")):
+        return False
+    return len(query) > 1 and policy.suspects.search(query) is None
 
 
 def canonical(url: str, policy: CanonPolicy = DEFAULT) -> str:

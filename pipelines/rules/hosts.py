@@ -6,12 +6,10 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from ada_url._ada_wrapper import ffi as _ffi
-from ada_url._ada_wrapper import lib as _lib
 from publicsuffixlist import PublicSuffixList
 
+from pipelines.rules.whatwg import parse
 
-_DOTTED = re.compile(r"^(https?://[^/?#]*[^./:@\[\]])\.(?=[:/?#]|\Z)")
 _PORT = re.compile(r":[0-9]*\Z")
 
 
@@ -28,15 +26,6 @@ class Suffixes(NamedTuple):
 
 
 NO_SUFFIXES = Suffixes(None, None, None, None)
-
-
-def canonical_dot(url: str) -> str:
-    """Return a serialised URL without the root's trailing dot behind its host name.
-
-    >>> canonical_dot("http://example.org.:8080/a./b")
-    'http://example.org:8080/a./b'
-    """
-    return _DOTTED.sub(r"\1", url, count=1)
 
 
 def is_address(host: str) -> bool:
@@ -57,21 +46,13 @@ def normal_host(text: str) -> str | None:
     >>> normal_host("Bücher.Example."), normal_host("0x7f.1"), normal_host("2001:DB8:0:0::1"), normal_host("a b")
     ('xn--bcher-kva.example', '127.0.0.1', '[2001:db8::1]', None)
     """
-    text = text.strip()
+    text = text.strip(" \t\r\n\f")
     if text.count(":") > 1 and not text.startswith("["):
         text = f"[{text}]"
     if not text or any(mark in text for mark in "/?#@\\"):
         return None
-    data = f"http://{_PORT.sub('', text)}/".encode("utf-8", "replace")
-    found = _lib.ada_parse(data, len(data))
-    try:
-        if not _lib.ada_is_valid(found):
-            return None
-        part = _lib.ada_get_hostname(found)
-        host = str(_ffi.unpack(part.data, part.length).decode())
-    finally:
-        _lib.ada_free(found)
-    return host[:-1] if host.endswith(".") and not host.endswith("..") and len(host) > 1 else host
+    found = parse(f"http://{_PORT.sub('', text)}/")
+    return None if found is None else found.host
 
 
 @cache

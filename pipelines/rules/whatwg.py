@@ -13,8 +13,6 @@ from typing import NamedTuple, cast
 from ada_url._ada_wrapper import ffi as _ffi
 from ada_url._ada_wrapper import lib as _lib
 
-from pipelines.rules.hosts import canonical_dot
-
 _parse_with_base, _parse, _free = _lib.ada_parse_with_base, _lib.ada_parse, _lib.ada_free
 _is_valid, _get_href, _unpack = _lib.ada_is_valid, _lib.ada_get_href, _ffi.unpack
 
@@ -23,11 +21,12 @@ PLAIN = re.compile(
     r"(/[A-Za-z0-9_\-.~!$&'()*+,/:=@%;]*)"
     r"(\?[A-Za-z0-9_\-.~!$&()*+,/:;=@%?]*)?\Z"
 )
-"""A URL that the WHATWG parser would give back letter for letter (where no "/." and no "xn--" is in it).
+"""A URL that the WHATWG parser would give back letter for letter (where "/.", "/%2" and "xn--" are not in it).
 
 Groups: site, path, query with its question mark. Most links of real pages are such; the rest goes to ada.
 """
 
+_DOTTED = re.compile(r"\A(https?://[^/?#]*[^./:@\[\]])\.(?=[:/])")
 _PLAIN_PATH = re.compile(r"/(?!/)[A-Za-z0-9_\-.~!$&'()*+,/:=@%;]*(?:\?[A-Za-z0-9_\-.~!$&()*+,/:;=@%?]*)?\Z")
 
 
@@ -80,7 +79,7 @@ def _requested(href: str | None) -> str | None:
     if "#" in href:
         href = href[: href.index("#")]
     if "./" in href or ".:" in href:
-        href = canonical_dot(href)
+        href = _DOTTED.sub(r"\1", href, count=1)
     return href
 
 
@@ -94,7 +93,7 @@ def wire(url: str) -> str | None:
     >>> wire("HTTP://Example.ORG.:80/A/../b%7e?q=1&a=2#top")
     'http://example.org/b%7e?q=1&a=2'
     """
-    if PLAIN.match(url) and "/." not in url and "xn--" not in url:
+    if PLAIN.match(url) and "/." not in url and "/%2" not in url and "xn--" not in url:
         return url
     return _requested(_join(b"", _utf8(url)))
 
@@ -103,7 +102,7 @@ def wire(url: str) -> str | None:
 def _site_of_base(base: str) -> str | None:
     """Return scheme, host and port of a base, where a plain absolute path may simply be put behind them."""
     found = PLAIN.match(base)
-    if found is None or "/." in base or "xn--" in base:
+    if found is None or "/." in base or "/%2" in base or "xn--" in base:
         return None
     return str(found[1])
 
@@ -118,7 +117,7 @@ def resolve(base: str, href: str) -> str | None:
     >>> resolve("https://a.example/", "mailto:x@a.example") is None
     True
     """
-    if "/." not in href:
+    if "/." not in href and "/%2" not in href:
         if PLAIN.match(href):
             if "xn--" not in href:
                 return href

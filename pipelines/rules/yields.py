@@ -64,7 +64,7 @@ def _segment(segment: str, slug_chars: int) -> str:
     stem, dot, ending = segment.rpartition(".")
     if not dot or not stem or len(ending) > 5 or ending.isdigit():
         stem, dot, ending = segment, "", ""
-    if _UUID.match(stem) or _HEX.match(stem) and not stem.isdigit():
+    if _UUID.match(stem) or (_HEX.match(stem) and not stem.isdigit()):
         stem = "H"
     elif len(stem) > slug_chars or _MANY_WORDS.match(stem):
         stem = "S"
