@@ -82,7 +82,8 @@ class Answer:
     body: the payload: content coding applied, transfer coding not. Sent `repeat` times (0 = for ever).
     headers: Latin-1 text as sent, without Content-Length and Transfer-Encoding, which `framing` adds.
     head: raw bytes to send in place of the head that would be made, blank line included.
-    before_ms: silence before the first byte. piece_bytes, piece_ms: pieces of that size (0 = at once) with pauses.
+    before_ms: silence before the first byte. piece_bytes, piece_ms: pieces of that size (0 = at once) with pauses;
+    piece_head: the head too.
     cut: wire bytes after which `end` happens; None = after all.
     hold_ms: how long this answer asks the client to stay away (Retry-After); 0 = it does not.
     links: absolute URLs that a crawler finds in it, in order, without doubles. trap: name of the trap it belongs to.
@@ -97,6 +98,7 @@ class Answer:
     before_ms: int = 0
     piece_bytes: int = 0
     piece_ms: int = 0
+    piece_head: bool = False
     end: End = End.KEEP
     cut: int | None = None
     hang_ms: int = 0
@@ -162,7 +164,9 @@ class Answer:
                 return
 
     def _whole(self, date: str, method: str) -> Iterator[bytes]:
-        yield self.head_bytes(date)
+        head = self.head_bytes(date)
+        step = self.piece_bytes if self.piece_head else len(head)
+        yield from (head[start : start + step] for start in range(0, len(head), step or 1))
         if method != "HEAD" and self.status not in BODYLESS:
             yield from self.body_pieces()
 

@@ -226,7 +226,11 @@ class Host:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A web's hosts and what they were drawn from; compared by identity, so that it can be a cache's key."""
+    """A web's hosts and what they were drawn from; compared by identity, so that it can be a cache's key.
+
+    open: hosts of ordinary pages; seeded: every second of them; turns: index of a host -> its place in `seeded`.
+    lodging: hosts whose robots.txt AWAY hosts point to. weights: popularity, summed up.
+    """
 
     seed: int
     mix: Mix
@@ -234,6 +238,8 @@ class Plan:
     by_name: dict[str, Host] = field(repr=False)
     open: tuple[Host, ...] = field(repr=False)
     seeded: tuple[Host, ...] = field(repr=False)
+    turns: dict[int, int] = field(repr=False)
+    lodging: tuple[Host, ...] = field(repr=False)
     weights: tuple[float, ...] = field(repr=False)
 
     def popular(self, chance: float) -> Host:
@@ -260,10 +266,18 @@ def plan(hosts: int, seed: int, mix: Mix) -> Plan:
         for index, (kind, robots) in enumerate(_cast(hosts, seed, mix))
     )
     open_hosts = tuple(host for host in made if host.open)
+    seeded = open_hosts[: (len(open_hosts) + 1) // 2]
     return Plan(
-        seed, mix, made, {host.name: host for host in made}, open_hosts,
-        open_hosts[: (len(open_hosts) + 1) // 2], tuple(accumulate(1 / (rank + 1) for rank in range(hosts))),
-    )  # fmt: skip
+        seed=seed,
+        mix=mix,
+        hosts=made,
+        by_name={host.name: host for host in made},
+        open=open_hosts,
+        seeded=seeded,
+        turns={host.index: turn for turn, host in enumerate(seeded)},
+        lodging=tuple(host for host in open_hosts if host.robots is Robots.PARTS) or open_hosts,
+        weights=tuple(accumulate(1 / (rank + 1) for rank in range(hosts))),
+    )
 
 
 def _cast(hosts: int, seed: int, mix: Mix) -> Iterator[tuple[Kind, Robots]]:
@@ -321,7 +335,7 @@ def _skewed(hosts: int, skew: float) -> float:
 def _address(index: int, kind: Kind, sharing: int) -> str:
     """Return the loopback address of a host; those of DEAF hosts are in a network of their own."""
     lodger = sharing and index % sharing == sharing - 1 and kind is not Kind.DEAF
-    place = (index - sharing // 2 if lodger else index) + 1
+    place = (index - sharing // 2 if lodger else index) % 65_534 + 1
     return f"127.{21 if kind is Kind.DEAF else 20}.{place >> 8}.{place & 255}"
 
 

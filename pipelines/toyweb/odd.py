@@ -155,11 +155,8 @@ def _trickle(plan: Plan, ask: Ask) -> Answer | None:
     if ask.target not in EXTRA_PATHS[Kind.TRICKLE]:
         return None
     page = _filled(ask)
-    if ask.target == "/trickle/head":
-        head = page.head_bytes(http_date(ask.now_ms))
-        return replace(page, head=b"", wire_body=None, body=head + page.body, framing=Framing.CLOSE, end=End.CLOSE,
-                       piece_bytes=60, piece_ms=plan.mix.trickle_ms)  # fmt: skip
-    return replace(page, piece_bytes=40, piece_ms=plan.mix.trickle_ms)
+    slow_head = ask.target == "/trickle/head"
+    return replace(page, piece_bytes=40, piece_ms=plan.mix.trickle_ms, piece_head=slow_head)
 
 
 def _filled(ask: Ask) -> Answer:

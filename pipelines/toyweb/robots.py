@@ -77,8 +77,7 @@ def _answer(plan: Plan, ask: Ask) -> Answer:
 
 def landlord(plan: Plan, host: Host) -> Host:
     """Return the host to which an AWAY host's robots.txt redirects."""
-    with_rules = [other for other in plan.open if other.robots is Robots.PARTS] or list(plan.open)
-    return with_rules[host.index % len(with_rules)]
+    return plan.lodging[host.index % len(plan.lodging)]
 
 
 def allowed(plan: Plan, host: Host, target: str, product: str = PRODUCT) -> bool:

@@ -25,6 +25,7 @@ from pipelines.toyweb.truth import ToyWeb
 Clock = Callable[[], int]
 HEAD_LIMIT = 65_536
 BACKLOG = 512
+FOREVER_S = 1e9
 
 
 def wall_clock() -> int:
@@ -211,25 +212,30 @@ class Connection(asyncio.Protocol):
         if answer.before_ms:
             await asyncio.sleep(answer.before_ms / 1000)
         row.status = answer.status if answer.cut is None or answer.cut > 12 else None
-        for piece in answer.pieces(date, method=method):
+        pieces = answer.pieces(date, method=method)
+        piece: bytes | None = next(pieces, b"")
+        while piece is not None:
+            following = next(pieces, None)
             await self._room.wait()
             if self._transport.is_closing():
                 return
-            row.first_ms = _monotonic() if row.first_ms is None else row.first_ms
+            row.first_ms = _monotonic() if piece and row.first_ms is None else row.first_ms
             row.bytes += len(piece)
+            if following is None and answer.end in (End.KEEP, End.CLOSE):
+                self._finish(whole=answer.cut is None)
             self._transport.write(piece)
-            await asyncio.sleep(answer.piece_ms / 1000)
+            piece = following
+            if piece is not None:
+                await asyncio.sleep(answer.piece_ms / 1000)
         await self._end(answer, close=close)
 
     async def _end(self, answer: Answer, *, close: bool) -> None:
         """Do with the connection what the answer says; then go on with the next request."""
         if answer.end is End.HANG:
-            await asyncio.sleep(answer.hang_ms / 1000 if answer.hang_ms else 1e9)
+            await asyncio.sleep(answer.hang_ms / 1000 if answer.hang_ms else FOREVER_S)
         if answer.end in (End.HANG, End.RESET):
             self._reset()
-            return
-        self._finish(whole=answer.cut is None)
-        if close or answer.end is End.CLOSE:
+        elif close or answer.end is End.CLOSE:
             self._transport.close()
         else:
             self._next()
