@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pipelines.net.warc_read import read_records
 from pipelines.net.warc_record import WarcFault, WarcRecord
+from pipelines.net.warc_stream import Source
 
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?Z)?)?)?")
 _ID = re.compile(r"<[a-zA-Z][a-zA-Z0-9+.-]*:[!-;=?-~]+>")
@@ -39,7 +40,7 @@ def verify(path: Path | str) -> list[str]:
     return [f"{path}: {fault}" for fault in faults(path)]
 
 
-def faults(path: Path | str) -> Iterator[WarcFault]:
+def faults(path: Source) -> Iterator[WarcFault]:
     """Yield what is wrong with a WARC file, in order of place."""
     for number, found in enumerate(read_records(path)):
         if isinstance(found, WarcFault):

@@ -86,10 +86,12 @@ def pieces(data: memoryview) -> Iterator[Piece | Damage]:
             return
     if not data:
         yield Damage(0, "the file is empty")
-    elif head[:2] == GZIP_MAGIC[:2]:
-        yield from _gzip(data)
     elif head == _ZSTD_MAGIC or _ZSTD_SKIP.match(head):
         yield from _zstd(data)
+    elif head[:2] == GZIP_MAGIC[:2] or (
+        not _RECORD_START.match(data[:256]) and _next_member(data, 0) is not None
+    ):
+        yield from _gzip(data)
     else:
         for offset in range(0, len(data), _PIECE):
             yield Piece(offset, bytes(data[offset : offset + _PIECE]), plain=True)
@@ -166,29 +168,49 @@ def _zstd(data: memoryview) -> Iterator[Piece | Damage]:
     """Yield the frames of a `.warc.zst`; damage ends the file, as frames have no mark to find again."""
     at, dictionary = 0, None
     while at < len(data):
-        if _ZSTD_SKIP.match(data[at : at + 4]):
-            size = int.from_bytes(data[at + 4 : at + 8], "little")
-            if data[at : at + 4] == _DICTIONARY:
-                held = bytes(data[at + 8 : at + 8 + size])
-                dictionary = zstd.ZstdDict(zstd.decompress(held) if held[:4] == _ZSTD_MAGIC else held)
-            at += 8 + size
-            continue
-        frame = zstd.ZstdDecompressor(dictionary)
-        start = True
         try:
-            out = frame.decompress(bytes(data[at:]), _PIECE)
-            while not frame.eof and out:
-                yield Piece(at, out, start)
-                start, out = False, frame.decompress(b"", _PIECE)
-        except zstd.ZstdError as fault:
+            if skipped := _skippable(data, at):
+                if data[at : at + 4] == _DICTIONARY:
+                    dictionary = _dictionary(bytes(data[at + 8 : at + skipped]))
+                at += skipped
+                continue
+            at = yield from _frame(data, at, zstd.ZstdDecompressor(dictionary))
+        except (zstd.ZstdError, ValueError) as fault:
             yield Damage(at, f"the zstd frame is damaged: {fault}")
             return
-        if not frame.eof:
-            yield Damage(at, f"the zstd frame is cut off: the file ends after {len(data) - at} bytes of it")
-            return
-        end = len(data) - len(frame.unused_data)
-        yield Piece(at, out, start, end)
-        at = end
+
+
+def _skippable(data: memoryview, at: int) -> int:
+    """Return the bytes of a frame that holds no content; 0 for one that does."""
+    if not _ZSTD_SKIP.match(data[at : at + 4]):
+        return 0
+    return 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+
+
+def _dictionary(held: bytes) -> zstd.ZstdDict:
+    return zstd.ZstdDict(zstd.decompress(held) if held[:4] == _ZSTD_MAGIC else held)
+
+
+def _frame(
+    data: memoryview, at: int, inflater: zstd.ZstdDecompressor
+) -> Generator[Piece | Damage, None, int]:
+    """Yield one frame's pieces; return the offset behind it."""
+    start, fed, out = True, at, b""
+    while not inflater.eof:
+        feed = b""
+        if inflater.needs_input:
+            if fed >= len(data):
+                yield Damage(at, f"the zstd frame is cut off: the file ends after {fed - at} bytes of it")
+                return len(data)
+            feed = bytes(data[fed : fed + _STEP])
+            fed += len(feed)
+        out = inflater.decompress(feed, _PIECE)
+        if out and not inflater.eof:
+            yield Piece(at, out, start)
+            start = False
+    end = fed - len(inflater.unused_data)
+    yield Piece(at, out, start, end)
+    return end
 
 
 @dataclass(slots=True)

@@ -165,8 +165,16 @@ class RecordMaker:
         return compressed(self.record(headers, *block))
 
     def record(self, headers: Headers, *block: bytes) -> bytes:
-        """Return the record uncompressed, as warcio serialises it."""
+        """Return the record uncompressed, as warcio serialises it.
+
+        The payload digest of an HTTP message is made here where `headers` have none.
+        """
         content = b"".join(block)
+        if headers[0][1] in ("response", "request") and not any(
+            name == "WARC-Payload-Digest" for name, _ in headers
+        ):
+            payload = content.partition(b"\r\n\r\n")[2]
+            headers.append(("WARC-Payload-Digest", "sha1:" + digest_of(payload)))
         headers.append(("WARC-Block-Digest", "sha1:" + digest_of(content)))
         fields = StatusAndHeaders("", headers, protocol="WARC/1.1")
         content_type = fields.get_header("Content-Type")

@@ -71,7 +71,11 @@ def test_a_stored_answer_is_what_was_sent(name: str, tmp_path: Path) -> None:
     (stored,) = spooled(path, exchange)
     record = read_at(path, stored.offset, stored.length)
     assert record.payload == exchange.body
-    assert record.header("WARC-Payload-Digest") == f"sha1:{digest_of(exchange.body)}" == f"sha1:{stored.payload_digest}"
+    assert (
+        record.header("WARC-Payload-Digest")
+        == f"sha1:{digest_of(exchange.body)}"
+        == f"sha1:{stored.payload_digest}"
+    )
     assert record.status == exchange.status
     assert record.http_header("Transfer-Encoding") is None
     assert record.http_header("Content-Length") in (None, str(len(exchange.body)))
@@ -118,7 +122,9 @@ def test_a_clean_head_stays_byte_for_byte() -> None:
         (b"Content-Length : 3\r\n", 3, b"Content-Length: 3\r\n"),
     ],
 )  # fmt: skip
-def test_only_what_would_contradict_the_bytes_is_renamed(fields: bytes, length: int | None, expected: bytes) -> None:
+def test_only_what_would_contradict_the_bytes_is_renamed(
+    fields: bytes, length: int | None, expected: bytes
+) -> None:
     line = b"HTTP/1.1 200 OK\r\n"
     assert stored_head(line + fields + b"\r\n", status=200, length=length) == line + expected + b"\r\n"
 
@@ -149,7 +155,7 @@ def test_truncation_is_marked_with_its_reason(tmp_path: Path) -> None:
 
 def test_a_304_is_a_revisit_with_the_digest_of_the_capture_it_confirms(tmp_path: Path) -> None:
     first = digest_of(b"<p>first capture</p>")
-    path, not_modified = tmp_path / "a.warc.gz", answer(b"", b"ETag: \"4078134-aed6\"", status=304)
+    path, not_modified = tmp_path / "a.warc.gz", answer(b"", b'ETag: "4078134-aed6"', status=304)
     revisit = Revisit("http://a.example/a", "2025-11-01T10:00:00.000000Z", first, "urn:uuid:1-2")
     (stored,) = spooled(path, not_modified, revisit=revisit)
     record = records(path)[1]
@@ -196,7 +202,9 @@ def test_a_duplicate_becomes_a_revisit_that_names_the_original(tmp_path: Path) -
 @pytest.mark.parametrize("broken", [b"", b"no gzip", warcinfo_member(info())])
 def test_only_a_response_member_can_become_a_revisit(broken: bytes) -> None:
     with pytest.raises(WarcError):
-        revisit_member(broken, record_id="urn:uuid:1", refers_to_url="u", refers_to_date=DATE, refers_to_id=None)
+        revisit_member(
+            broken, record_id="urn:uuid:1", refers_to_url="u", refers_to_date=DATE, refers_to_id=None
+        )
 
 
 def test_what_is_no_answer_is_no_record(tmp_path: Path) -> None:
@@ -228,8 +236,13 @@ field_names = st.from_regex(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,12}", fullmatch=True
 values = st.binary(max_size=30).map(lambda text: text.replace(b"\n", b""))
 odd_lines = st.one_of(
     st.builds(lambda name, value: name + b":" + value, field_names, values),
-    st.builds(lambda value: b"Content-Length:" + value, st.one_of(values, st.integers(0, 99).map(lambda n: b" %d" % n))),
-    st.builds(lambda value: b"transfer-ENCODING:" + value, st.sampled_from([b" chunked", b"", b"gzip, chunked"])),
+    st.builds(
+        lambda value: b"Content-Length:" + value,
+        st.one_of(values, st.integers(0, 99).map(lambda n: b" %d" % n)),
+    ),
+    st.builds(
+        lambda value: b"transfer-ENCODING:" + value, st.sampled_from([b" chunked", b"", b"gzip, chunked"])
+    ),
     st.builds(lambda value: b" " + value, values),
     values,
 )
@@ -279,7 +292,10 @@ def test_sizes_and_places_are_those_of_the_file(tmp_path: Path) -> None:
     places = [(0, spool.size)]
     for i in range(5):
         stored = spool.add(answer(b"%d" % i), record_date=DATE, record_id=uuid_urn(str(i)))
-        places += [(stored.offset, stored.length), (stored.offset + stored.length, stored.total - stored.length)]
+        places += [
+            (stored.offset, stored.length),
+            (stored.offset + stored.length, stored.total - stored.length),
+        ]
     assert path.stat().st_size == 0  # buffered
     assert spool.flush() == spool.size == path.stat().st_size
     assert list(members(path)) == places
