@@ -260,3 +260,9 @@ def outcome_of(error: BaseException, *, tls: bool) -> Outcome:
     ):
         return Outcome.TLS_HANDSHAKE
     return Outcome.CONNECT_FAILED
+
+
+def sentence_of(error: BaseException) -> str:
+    """Return what people should read about a failure to connect."""
+    cause = error.os_error if isinstance(error, ClientConnectorError) else error
+    return str(cause if isinstance(cause, AddressRefused) else error) or type(error).__name__

@@ -2,26 +2,29 @@
 
 aiodns (c-ares) asks; what is kept, for how long, how many questions are open at once and how long one may
 take is decided here, since c-ares alone has been seen to wait for ever after an outage (c-ares issue 1000):
-each question has a time-out of ours, and after a row of time-outs the channel is made anew.
+each question has a time-out of ours, and after a row of time-outs the channel is made anew. c-ares keeps
+answers too, for their real time to live and without a bound on their number (pycares has no switch for it):
+that never makes an answer older than its server allows, and a channel is replaced before its store grows big.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import aiodns
-import xxhash
+import pycares
 
 from pipelines.net.clock import Clock, SystemClock
+from pipelines.net.names import StaticNames
 from pipelines.rules.outcome import Outcome
 
 FOREVER_MS = 253_370_764_800_000  # the year 9999: literals and static names do not expire
 FAILURE_SECONDS = 30  # time-outs and SERVFAIL are remembered so long at most (RFC 2308, 7: five minutes)
 IPV6_GRACE_MS = 500  # some servers never answer AAAA: with A in hand it is waited for no longer
+RENEW_AFTER = 20_000  # questions after which a channel is replaced: about 30 MB of answers kept by c-ares
 STALLED = 20  # time-outs in a row after which the channel is made anew
 NXDOMAIN, NODATA, TIMEOUT = aiodns.error.ARES_ENOTFOUND, aiodns.error.ARES_ENODATA, aiodns.error.ARES_ETIMEOUT
 
@@ -69,6 +72,16 @@ class _Found(NamedTuple):
     ttl_seconds: int
 
 
+@dataclass
+class _Channel:
+    """A c-ares channel, with the questions asked of it and those still open; retired = none are added."""
+
+    dns: aiodns.DNSResolver
+    asked: int = 0
+    open: int = 0
+    retired: bool = False
+
+
 class Resolver:
     """Looks names up, at most once for all who ask at the same time. For one event loop."""
 
@@ -79,9 +92,9 @@ class Resolver:
         self._pending: dict[str, asyncio.Task[Answer]] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(policy.concurrency)
-        self._channel: aiodns.DNSResolver | None = None
+        self._channel: _Channel | None = None
         self._timeouts_in_row = 0
-        self._exact, self._suffixes = _static_tables(policy.static)
+        self._names = StaticNames(policy.static)
 
     async def resolve(self, host: str) -> Answer:
         """Return the addresses of a host; raises DnsError, which says what kind of failure it is.
@@ -108,17 +121,13 @@ class Resolver:
         if addresses and expires_ms > self._clock.now_ms():
             self._keep(host.lower().rstrip("."), Answer(tuple(addresses), expires_ms), None, expires_ms)
 
-    def forget(self, host: str) -> None:
-        """Drop what is kept of a name, so that the next question goes to the servers."""
-        self._kept.pop(host.lower().rstrip("."), None)
-
     async def close(self) -> None:
         """Give up open questions and close the channel."""
         pending = list(self._pending.values())
         for task in pending:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
-        self._drop_channel()
+        self._retire()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def _known(self, host: str) -> _Kept | None:
@@ -126,25 +135,10 @@ class Resolver:
         now_ms = self._clock.now_ms()
         if kept is not None and now_ms < kept.expires_ms <= now_ms + self._policy.ttl_ceiling_seconds * 1_000:
             return kept
-        fixed = self._fixed(host)
+        fixed = self._names.addresses(host)
         if fixed:
             return _Kept(Answer(fixed, FOREVER_MS), None, FOREVER_MS)
         return None
-
-    def _fixed(self, host: str) -> tuple[str, ...]:
-        """Return the addresses of a literal or of a name in the static table; () for others."""
-        if (literal := _literal(host)) is not None:
-            return (literal,)
-        found = self._exact.get(host)
-        labels = host
-        while found is None and "." in labels:
-            labels = labels.partition(".")[2]
-            found = self._suffixes.get(labels)
-        if found is not None:
-            return tuple(_of_network(text, host) if "/" in text else text for text in found)
-        if host == "localhost" or host.endswith(".localhost"):  # RFC 6761, 6.3: never asked of a server
-            return ("127.0.0.1", "::1")
-        return ()
 
     def _settle(self, host: str, task: asyncio.Task[Answer]) -> None:
         self._pending.pop(host, None)
@@ -191,7 +185,7 @@ class Resolver:
     async def _ask(self, host: str, kind: str) -> _Found:
         try:
             async with self._slots, asyncio.timeout(self._policy.timeout_ms * self._policy.tries / 1_000):
-                result = await self._open_channel().query_dns(host, kind)
+                result = await self._query(host, kind)
         except TimeoutError:
             raise self._timed_out(host) from None
         except aiodns.error.DNSError as error:
@@ -221,25 +215,46 @@ class Resolver:
         self._timeouts_in_row += 1
         if self._timeouts_in_row >= STALLED:
             self._timeouts_in_row = 0
-            self._drop_channel()
+            self._retire()
         waited = self._policy.timeout_ms * self._policy.tries
         return DnsError(Outcome.DNS_TIMEOUT, f"host {host!r}: no name server answered within {waited} ms")
 
-    def _open_channel(self) -> aiodns.DNSResolver:
+    async def _query(self, host: str, kind: str) -> pycares.DNSResult:
+        channel = self._open_channel()
+        channel.asked += 1
+        channel.open += 1
+        try:
+            return await channel.dns.query_dns(host, kind)
+        finally:
+            channel.open -= 1
+            if channel.retired and not channel.open:
+                self._drop(channel)
+
+    def _open_channel(self) -> _Channel:
+        if self._channel is not None and self._channel.asked >= RENEW_AFTER:
+            self._retire()
         if self._channel is None:
-            self._channel = aiodns.DNSResolver(
-                nameservers=list(self._policy.servers) or None,
-                timeout=self._policy.timeout_ms / 1_000,
-                tries=self._policy.tries,
+            self._channel = _Channel(
+                aiodns.DNSResolver(
+                    nameservers=list(self._policy.servers) or None,
+                    timeout=self._policy.timeout_ms / 1_000,
+                    tries=self._policy.tries,
+                )
             )
         return self._channel
 
-    def _drop_channel(self) -> None:
-        if self._channel is not None:
-            task = asyncio.ensure_future(self._channel.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
-            self._channel = None
+    def _retire(self) -> None:
+        """Ask nothing more of the channel; it is closed when its last question has ended."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.retired = True
+            if not channel.open:
+                self._drop(channel)
+
+    def _drop(self, channel: _Channel) -> None:
+        task = asyncio.ensure_future(channel.dns.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
 
 def _joined(four: asyncio.Task[_Found], six: asyncio.Task[_Found]) -> _Found:
@@ -254,35 +269,3 @@ def _joined(four: asyncio.Task[_Found], six: asyncio.Task[_Found]) -> _Found:
             if isinstance(error, DnsError) and error.outcome is outcome:
                 raise error
     raise errors[0]
-
-
-def _static_tables(static: Mapping[str, str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Split the static table into exact names and suffixes (the name behind '*.')."""
-    exact: dict[str, list[str]] = {}
-    suffixes: dict[str, list[str]] = {}
-    for name, text in static.items():
-        addresses = text.replace(",", " ").split()
-        for address in addresses:
-            ipaddress.ip_network(address, strict=False)  # ValueError: not an address
-        lowered = name.lower().rstrip(".")
-        if lowered.startswith("*."):
-            suffixes[lowered[2:]] = addresses
-        else:
-            exact[lowered] = addresses
-    return exact, suffixes
-
-
-def _literal(host: str) -> str | None:
-    if ":" not in host and not host[-1:].isdigit():
-        return None
-    try:
-        return str(ipaddress.ip_address(host))
-    except ValueError:
-        return None
-
-
-def _of_network(text: str, host: str) -> str:
-    """Return the address of a network that is this host's: always the same one, not the network's first."""
-    network = ipaddress.ip_network(text, strict=False)
-    place = xxhash.xxh3_64_intdigest(host.encode()) % max(1, network.num_addresses - 2)
-    return str(network[min(1 + place, network.num_addresses - 1)])

@@ -40,10 +40,11 @@ class RawServer:
     routes: Mapping[str, bytes | Script]
     tls: ssl.SSLContext | None = None
     address: str = "127.0.0.1"
+    greeting: bytes | None = None  # sent at once and then closed: a server of another protocol
+    silent: bool = False  # takes connections and never says a word
     requests: list[bytes] = field(default_factory=list)  # heads as received
     connections: int = 0
     port: int = 0
-    _left: list[asyncio.Event] = field(default_factory=list)
 
     async def __aenter__(self) -> RawServer:
         self._server = await asyncio.start_server(self._serve, self.address, 0, ssl=self.tls)
@@ -52,11 +53,11 @@ class RawServer:
 
     async def __aexit__(self, *exc: object) -> None:
         self._server.close()
-        for writer in list(self._open):
+        for writer in list(self.open):
             writer.transport.abort()
 
     def __post_init__(self) -> None:
-        self._open: set[asyncio.StreamWriter] = set()
+        self.open: set[asyncio.StreamWriter] = set()
 
     @property
     def targets(self) -> list[str]:
@@ -70,16 +71,20 @@ class RawServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        self._open.add(writer)
+        self.open.add(writer)
         try:
-            if self.connections <= CONNECTIONS:
+            if self.silent:
+                await reader.read()
+            elif self.greeting is not None:
+                writer.write(self.greeting)
+            elif self.connections <= CONNECTIONS:
                 with contextlib.suppress(
                     ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
                 ):
                     while await self._one(reader, writer):
                         pass
         finally:
-            self._open.discard(writer)
+            self.open.discard(writer)
             writer.close()
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
