@@ -63,7 +63,7 @@ def host_of(url: str) -> str:
     ('example.org', '[2001:db8::1]')
     """
     parts = url.split("/", 3)
-    if len(parts) > 2 and parts[0] in _SCHEMES and not parts[1]:
+    if len(parts) > 2 and parts[0] in _SCHEMES and not parts[1] and parts[2]:
         return _host(parts[2])
     found = parse(url)
     return "" if found is None else found.host
@@ -74,7 +74,7 @@ _SCHEMES = frozenset({"http:", "https:"})
 
 @lru_cache(maxsize=65_536)
 def _host(authority: str) -> str:
-    found = parse(f"http://{authority}/") if authority else None
+    found = parse(f"http://{authority}/")
     return "" if found is None else found.host
 
 

@@ -28,6 +28,9 @@ Groups: site, path, query with its question mark. Most links of real pages are s
 
 _DOTTED = re.compile(r"\A(https?://[^/?#]*[^./:@\[\]])\.(?=[:/])")
 _PLAIN_PATH = re.compile(r"/(?!/)[A-Za-z0-9_\-.~!$&'()*+,/:=@%;]*(?:\?[A-Za-z0-9_\-.~!$&()*+,/:;=@%?]*)?\Z")
+_PLAIN_REST = re.compile(
+    r"[A-Za-z0-9_~][A-Za-z0-9_\-.~!$&'()*+,/=@%;]*(?:\?[A-Za-z0-9_\-.~!$&()*+,/:;=@%?]*)?\Z"
+)
 
 
 class Url(NamedTuple):
@@ -99,12 +102,12 @@ def wire(url: str) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _site_of_base(base: str) -> str | None:
-    """Return scheme, host and port of a base, where a plain absolute path may simply be put behind them."""
+def _plain_base(base: str) -> tuple[str, str]:
+    """Return the site of a base and its folder, behind which a plain link may simply be put; "" where it may not."""
     found = PLAIN.match(base)
     if found is None or "/." in base or "/%2" in base or "xn--" in base:
-        return None
-    return str(found[1])
+        return "", ""
+    return found[1], found[1] + found[2][: found[2].rindex("/") + 1]
 
 
 def resolve(base: str, href: str) -> str | None:
@@ -117,15 +120,25 @@ def resolve(base: str, href: str) -> str | None:
     >>> resolve("https://a.example/", "mailto:x@a.example") is None
     True
     """
-    if "/." not in href and "/%2" not in href:
-        if PLAIN.match(href):
-            if "xn--" not in href:
-                return href
-        elif _PLAIN_PATH.match(href):
-            site = _site_of_base(base)
-            if site is not None:
-                return site + href
+    plain = href[: href.index("#")] if "#" in href else href
+    if "/." not in plain and "/%2" not in plain:
+        front = _front(base, plain)
+        if front:
+            return front + plain
+        if front is not None and "xn--" not in plain:
+            return plain
     return _requested(_join(_utf8(base), _utf8(href)))
+
+
+def _front(base: str, plain: str) -> str | None:
+    """Return what is put before a plain link: "" where it is absolute; None where the parser must be asked."""
+    if PLAIN.match(plain):
+        return ""
+    if _PLAIN_PATH.match(plain):
+        return _plain_base(base)[0] or None
+    if _PLAIN_REST.match(plain):
+        return _plain_base(base)[1] or None
+    return base if not plain and _plain_base(base)[0] else None
 
 
 def resolve_location(base: str, value: str) -> str | None:
