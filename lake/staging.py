@@ -15,10 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
+from lake.layout import Layout
+
 
 def folder(root: Path | str, cycle: int) -> Path:
     """Return the staging folder of a cycle."""
-    return Path(root) / "staging" / f"cycle={cycle:06d}"
+    return Layout(Path(root)).staging(cycle)
 
 
 def _sync(path: Path) -> None:

@@ -12,11 +12,12 @@ DAY = 86_400
 
 @dataclass(frozen=True)
 class RecrawlPolicy:
-    """The first pause after a first visit, its bounds, and the share of expected changes we aim at."""
+    """The first pause after a first visit, its bounds, the pause after a redirect, and the share of expected changes we aim at."""
 
     first_seconds: int = 7 * DAY
     min_seconds: int = 3_600
     max_seconds: int = 90 * DAY
+    redirect_seconds: int = 30 * DAY
     changes_expected: float = 0.7
 
 
@@ -30,6 +31,25 @@ class RetryPolicy:
     tries: int = 6
     gone_tries: int = 2
     robots_denied_seconds: int = 30 * DAY
+
+
+@dataclass(frozen=True)
+class ProbePolicy:
+    """Pauses between probes of a host that cannot be talked to; after `retire_seconds` its URLs are retired."""
+
+    first_seconds: int = 3_600
+    factor: int = 2
+    max_seconds: int = 7 * DAY
+    retire_seconds: int = 60 * DAY
+
+
+def probe_seconds(policy: ProbePolicy, *, failures: int) -> int:
+    """Return the pause before the next probe after `failures` in a row (the last included): it is never for ever.
+
+    >>> [probe_seconds(ProbePolicy(), failures=n) for n in (1, 2, 99)]
+    [3600, 7200, 604800]
+    """
+    return int(min(policy.first_seconds * policy.factor ** min(max(failures - 1, 0), 60), policy.max_seconds))
 
 
 def change_rate(*, visits: int, changes: int, watched_seconds: int) -> float | None:

@@ -69,6 +69,9 @@ class Schedule:
         """Hosts that are waiting, ready or being asked."""
         return len(self._hosts)
 
+    def __contains__(self, host: str) -> bool:
+        return host in self._hosts
+
     def add(self, host: str, *, ready_ms: int, work_ms: int, address: str | None = None) -> None:
         """Put a host into the heap. `work_ms`: time its whole queue will take; `address`: None = its own.
 

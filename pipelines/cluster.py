@@ -1,0 +1,201 @@
+"""Where tasks run: a local Dask cluster, a running one, or this process (for tests). Nothing here knows a cycle."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pipelines.failure import Failure
+
+Work = Callable[..., dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of a step: its number there, and the arguments of its function."""
+
+    number: int
+    arguments: tuple[Any, ...]
+
+
+class TaskLost(Exception):
+    """A task's worker died too often: the task is given up."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(why)
+        self.number = number
+
+
+class Runner(Protocol):
+    """Runs the tasks of a step."""
+
+    slots: int
+    dashboard: str | None
+
+    def run(
+        self, step: str, cycle: int, work: Work, tasks: Sequence[Task]
+    ) -> Iterator[dict[str, Any] | TaskLost]:
+        """Run the tasks, at most a few more than there are slots at a time; yield results as they come.
+
+        A task whose worker died too often yields TaskLost; an exception of a task is raised.
+        """
+
+    def close(self) -> None:
+        """Let go of the processes."""
+
+
+class InlineRunner:
+    """Runs tasks in threads of this process."""
+
+    dashboard = None
+
+    def __init__(self, slots: int = 2) -> None:
+        self.slots = slots
+
+    def run(
+        self, step: str, cycle: int, work: Work, tasks: Sequence[Task]
+    ) -> Iterator[dict[str, Any] | TaskLost]:
+        """Run the tasks in `slots` threads."""
+        with ThreadPoolExecutor(self.slots, thread_name_prefix=step) as pool:
+            open_: set[Future[dict[str, Any]]] = {pool.submit(work, *task.arguments) for task in tasks}
+            while open_:
+                done, open_ = wait(open_, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+class DaskRunner:
+    """Runs tasks on a Dask cluster, through a window: what waits here is not blamed for a worker's death."""
+
+    def __init__(self, client: Any, cluster: Any | None, slots: int) -> None:
+        self._client, self._cluster, self.slots = client, cluster, slots
+        self.dashboard: str | None = client.dashboard_link
+
+    def run(
+        self, step: str, cycle: int, work: Work, tasks: Sequence[Task]
+    ) -> Iterator[dict[str, Any] | TaskLost]:
+        """Submit up to a window of tasks and refill it as they end; futures are let go of at once."""
+        from distributed import as_completed
+
+        waiting = list(reversed(tasks))
+        window = self.slots if step == "fetch" else 2 * self.slots
+        numbers: dict[str, int] = {}
+        running = as_completed([], loop=self._client.loop)
+        for _ in range(min(window, len(waiting))):
+            self._submit(step, cycle, work, waiting.pop(), running, numbers)
+        for future in running:
+            yield self._result(future, numbers[future.key])
+            future.release()
+            if waiting:
+                self._submit(step, cycle, work, waiting.pop(), running, numbers)
+
+    def _submit(
+        self, step: str, cycle: int, work: Work, task: Task, running: Any, numbers: dict[Any, int]
+    ) -> None:
+        key = (f"{step}-c{cycle:06d}", task.number)
+        future = self._client.submit(work, *task.arguments, key=key, pure=False)
+        numbers[future.key] = task.number
+        running.add(future)
+
+    def _result(self, future: Any, number: int) -> dict[str, Any] | TaskLost:
+        from distributed import KilledWorker
+
+        try:
+            result: dict[str, Any] = future.result()
+        except KilledWorker as killed:
+            return TaskLost(number, str(killed))
+        return result
+
+    def close(self) -> None:
+        """Close the client, and the cluster if it is ours."""
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Children started meanwhile ignore Ctrl-C: the driver alone decides what it means."""
+    try:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except ValueError:  # not the main thread: nothing to shield
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def ignore_interrupts() -> None:
+    """Make this process ignore Ctrl-C; for workers started later, by a nanny."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def start(
+    *, scheduler: str | None, workers: int, memory_bytes: int, dashboard_port: int, tries: int
+) -> DaskRunner:
+    """Return a runner on a local cluster (one process a core), or on a running one at `scheduler`.
+
+    tries: a task is given up when its worker has died so often. Raises Failure if the scheduler cannot be reached.
+    """
+    import dask
+
+    dask.config.set(
+        {
+            "distributed.scheduler.allowed-failures": max(tries - 1, 0),
+            "distributed.scheduler.worker-ttl": "120s",
+            "distributed.admin.tick.limit": "30s",
+            "distributed.worker.daemon": True,
+        }
+    )
+    return _join(scheduler) if scheduler else _local(workers, memory_bytes, dashboard_port)
+
+
+def _join(scheduler: str) -> DaskRunner:
+    from distributed import Client
+
+    try:
+        client = Client(scheduler, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise Failure(
+            f"no Dask scheduler answers at {scheduler} ({error}); start one with `dask scheduler`, or leave out "
+            "--scheduler to use this machine"
+        ) from error
+    slots = sum(client.nthreads().values())
+    if not slots:
+        client.close()
+        raise Failure(
+            f"the Dask scheduler at {scheduler} has no workers; start some with `dask worker {scheduler}`"
+        )
+    return DaskRunner(client, None, slots)
+
+
+def _local(workers: int, memory_bytes: int, dashboard_port: int) -> DaskRunner:
+    import warnings
+
+    from distributed import Client, LocalCluster
+
+    count = workers or len(os.sched_getaffinity(0))
+    with _interrupts_ignored(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Port .* is already in use")
+        cluster = LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=memory_bytes or "auto",
+            dashboard_address=f"127.0.0.1:{dashboard_port}",
+            host="127.0.0.1",
+            silence_logs=40,
+        )
+        client = Client(cluster, set_as_default=False)
+        client.run(ignore_interrupts)
+    return DaskRunner(client, cluster, count)

@@ -1,0 +1,196 @@
+"""Allot, the middle of plan: share the cycle among the hosts, and pack them into fetch partitions."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lake import staging
+from pipelines.cycle import policies
+from pipelines.cycle.frontier import Ints, column
+from pipelines.cycle.turn import Turn
+from pipelines.rules import budget
+
+
+def allot(turn: Turn) -> dict[str, Any]:
+    """Share the cycle among the hosts with something due, and pack them into fetch partitions.
+
+    Stages `plan/hosts.arrow`: HOSTS columns, `due`, `urls` and `requests` (what the host may be asked),
+    `address` (the one that is used in this cycle), `fault`, `partition` (-1 = not asked), sorted by
+    (partition, host). Returns the plan's figures.
+    """
+    if found := turn.done("allot"):
+        return found
+    rows = _demanded(turn)
+    share, requests = allowances(turn, rows)
+    partition, count = pack(turn, rows, share)
+    rows = (
+        rows.append_column("urls", pa.array(share, pa.int64()))
+        .append_column("requests", pa.array(requests, pa.int64()))
+        .append_column("partition", pa.array(partition, pa.int32()))
+        .sort_by([("partition", "ascending"), ("host", "ascending")])
+    )
+    staging.write_table(turn.staged("plan", "hosts.arrow"), rows, durable=True)
+    return turn.finish("allot", None, figures(turn, rows, count))
+
+
+def _demanded(turn: Turn) -> pa.Table:
+    parts = [
+        staging.read_table(turn.staged("plan", f"demand-{group:04d}.arrow")) for group in range(turn.groups)
+    ]
+    found = [
+        staging.read_table(turn.staged("plan", f"addresses-{group:04d}.arrow"))
+        for group in range(turn.groups)
+    ]
+    rows, looked_up = pa.concat_tables(parts).combine_chunks(), pa.concat_tables(found).combine_chunks()
+    for name in ("address", "fault", "fault_detail", "addresses", "addresses_expire_at"):
+        column = looked_up[name].combine_chunks()
+        place = rows.column_names.index(name) if name in rows.column_names else rows.num_columns
+        rows = rows.remove_column(place) if place < rows.num_columns else rows
+        rows = rows.add_column(place, name, column)
+    return rows
+
+
+def allowances(turn: Turn, rows: pa.Table) -> tuple[Ints, Ints]:
+    """Return for each host the URLs it is given and the requests it may get in this cycle."""
+    settings = turn.settings
+    delay = policies.delay_policy(settings)
+    rules = policies.budget_policy(settings)
+    delays = np.maximum(column(rows, "delay_ms"), delay.floor_ms)
+    month = budget.monthly_budget(rules, delay_ms=delays, own=column(rows, "month_budget", -1))
+    left = budget.left_this_month(
+        month,
+        month=column(rows, "month"),
+        spent=column(rows, "month_requests"),
+        now_month=budget.month_of(turn.opened_ms),
+    )
+    fits = budget.fits_window(
+        window_ms=settings.window.seconds * 1_000,
+        delay_ms=delays,
+        response_ms=column(rows, "response_ms"),
+        starts_in_ms=np.maximum(column(rows, "next_allowed_at") - turn.opened_ms, 0),
+    )
+    robots = _robots_due(turn, rows)
+    fits = np.where(fits > 0, np.maximum(fits - robots, 1), 0)
+    wanted = np.minimum(np.minimum(column(rows, "due"), fits), np.maximum(left - robots, 0))
+    wanted = np.where(_ailing(turn, rows), np.minimum(wanted, 1), wanted)
+    wanted = np.where(_unreachable(turn, rows), 0, wanted)
+    wanted = _cap_domains(rules, rows, wanted)
+    share = budget.water_fill(wanted, total=_most(turn), weight=rows["score"].to_numpy().astype(np.float64))
+    return share, np.where(share > 0, left, 0)
+
+
+def _most(turn: Turn) -> int:
+    settings = turn.settings
+    fleet = settings.plan.pages_per_second * turn.slots * settings.window.seconds
+    return min(settings.plan.max_pages or fleet, fleet)
+
+
+def _robots_due(turn: Turn, rows: pa.Table) -> Ints:
+    """Requests that robots.txt will take: one for a host without a fresh copy."""
+    sites = rows["robots"].to_pylist()
+    return np.array(
+        [
+            0
+            if any(site["expires_at"] and site["expires_at"] > turn.opened_at for site in known or ())
+            else 1
+            for known in sites
+        ],
+        dtype=np.int64,
+    )
+
+
+def _ailing(turn: Turn, rows: pa.Table) -> npt.NDArray[np.bool_]:
+    ill: npt.NDArray[np.bool_] = column(rows, "failures") > 0
+    faulty: npt.NDArray[np.bool_] = rows["fault"].is_valid().to_numpy()
+    return ill | faulty
+
+
+def _unreachable(turn: Turn, rows: pa.Table) -> npt.NDArray[np.bool_]:
+    waits: npt.NDArray[np.bool_] = column(rows, "probe_at") > turn.opened_ms
+    return waits
+
+
+def _cap_domains(rules: budget.BudgetPolicy, rows: pa.Table, wanted: Ints) -> Ints:
+    """Cut each registrable domain to its hosts and pages a cycle; the heavier, then the earlier host goes first."""
+    domain = rows["domain"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    order = np.argsort(-rows["score"].to_numpy(), kind="stable")
+    ones = np.where(wanted[order] > 0, 1, 0)
+    served = budget.cap_by_group(ones, group=domain[order], most=rules.hosts_per_domain)
+    capped = budget.cap_by_group(
+        np.where(served > 0, wanted[order], 0), group=domain[order], most=rules.pages_per_domain_cycle
+    )
+    out = np.empty_like(wanted)
+    out[order] = capped
+    return out
+
+
+def pack(turn: Turn, rows: pa.Table, share: Ints) -> tuple[Ints, int]:
+    """Return each host's fetch partition (-1 = none) and their number.
+
+    Hosts that share an address, and hosts whose robots.txt lies on another, stay together. The groups with
+    most URLs are placed first, each into the partition with the least so far; ties fall by name.
+    """
+    wanted = np.flatnonzero(share > 0)
+    names, addresses = rows["host"].to_pylist(), rows["address"].to_pylist()
+    companions = rows["companion"].to_pylist()
+    count = turn.settings.plan.partitions or turn.slots
+    count = max(1, min(count, len(wanted)))
+    leader = _Leaders()
+    for at in wanted:
+        leader.join(names[at], f"@{addresses[at]}" if addresses[at] else names[at])
+        if companions[at]:
+            leader.join(names[at], companions[at])
+    together: dict[str, list[int]] = {}
+    for at in wanted:
+        together.setdefault(leader.of(names[at]), []).append(int(at))
+    partition = np.full(rows.num_rows, -1, dtype=np.int64)
+    loads = [(0, number) for number in range(count)]
+    sized = sorted(together.values(), key=lambda members: (-int(share[members].sum()), names[members[0]]))
+    for members in sized:
+        load, number = heapq.heappop(loads)
+        partition[members] = number
+        heapq.heappush(loads, (load + int(share[members].sum()), number))
+    return partition, count if len(wanted) else 0
+
+
+class _Leaders:
+    """Union-find over names: which hosts must stay together."""
+
+    def __init__(self) -> None:
+        self._above: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        above = self._above.setdefault(name, name)
+        while above != self._above[above]:
+            self._above[above] = above = self._above[self._above[above]]
+        self._above[name] = above
+        return above
+
+    def join(self, one: str, other: str) -> None:
+        first, second = sorted((self.of(one), self.of(other)))
+        self._above[second] = first
+
+
+def figures(turn: Turn, rows: pa.Table, partitions: int) -> dict[str, Any]:
+    """Return what the plan says of itself: for the table on the screen and the ledger."""
+    share = column(rows, "urls")
+    delays = np.maximum(column(rows, "delay_ms"), turn.settings.delay.floor_ms)
+    time = share * (delays + column(rows, "response_ms"))
+    slowest = int(np.argmax(time)) if rows.num_rows else 0
+    return {
+        "planned": int(share.sum()),
+        "due": int(column(rows, "due").sum()),
+        "hosts": int((share > 0).sum()),
+        "hosts_waiting": int((share == 0).sum()),
+        "hosts_failing": rows.num_rows - rows["fault"].null_count,
+        "partitions": partitions,
+        "seconds": int(time.max() // 1_000) if rows.num_rows else 0,
+        "slowest_host": rows["host"][slowest].as_py() if rows.num_rows else None,
+        "slowest_delay_ms": int(delays[slowest]) if rows.num_rows else None,
+        "slowest_delay_reason": rows["delay_reason"][slowest].as_py() if rows.num_rows else None,
+    }

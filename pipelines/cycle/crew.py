@@ -1,0 +1,286 @@
+"""The machine room of a fetch partition: whose turn it is, what an answer means for its host, what is kept.
+
+It is told the time and handed exchanges; `fetch.py` owns the loop, the socket and the clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lake.schema import HOSTS
+from pipelines.cycle.hoststate import HostState, Item, RobotsCopy, moment
+from pipelines.net.exchange import Exchange
+from pipelines.rules import urls
+from pipelines.rules.delay import Delay, DelayPolicy
+from pipelines.rules.outcome import HOST_FAULTS, Outcome
+from pipelines.rules.recrawl import ProbePolicy, probe_seconds
+from pipelines.rules.retry_after import RetryAfterPolicy, retry_after_ms
+from pipelines.rules.robots import Rules
+from pipelines.rules.robots_policy import (
+    RobotsPolicy,
+    RobotsState,
+    may_follow,
+    next_fetch_ms,
+    robots_url,
+    state_of,
+)
+from pipelines.rules.schedule import Ask, Schedule, Wait
+
+GUARD_MS = 3
+"""Added to every pause: our clock reads whole ms, and a server may note the end of an answer after we do."""
+
+HOST_COLUMNS = [column.name for column in HOSTS.columns]
+
+
+@dataclass(frozen=True)
+class CrewPolicy:
+    """The rules that a partition follows."""
+
+    product: str
+    delay: DelayPolicy
+    robots: RobotsPolicy
+    retry_after: RetryAfterPolicy
+    redirects: int
+    probe: ProbePolicy
+
+
+@dataclass
+class Denied:
+    """An item that is not asked for: what is written of it instead."""
+
+    item: Item
+    outcome: Outcome
+    detail: str
+
+
+@dataclass
+class Crew:
+    """The hosts of a partition and whose turn it is. Times `now_ms` are monotonic, `epoch_ms` since 1970."""
+
+    policy: CrewPolicy
+    schedule: Schedule
+    hosts: dict[str, HostState] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)  # keys planned, queued or done in this partition
+    denied: list[Denied] = field(default_factory=list)
+    bodies: dict[str, bytes] = field(default_factory=dict)  # robots.txt by digest, new in this cycle
+    left: int = 0  # items queued
+    _waiting_for: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # host -> hosts waiting for its robots item
+
+    def enlist(self, host: HostState) -> None:
+        """Bring a host in with its queue; it enters the heap at its `next_ms` if it has something to do."""
+        self.hosts[host.name] = host
+        self.left += len(host.queue)
+        self.taken.update(item.key for item in host.queue)
+        if host.queue and host.requests_left > 0:
+            self._enter(host)
+
+    def _enter(self, host: HostState) -> None:
+        self.schedule.add(host.name, ready_ms=host.next_ms, work_ms=host.work_ms(), address=host.address)
+
+    # --- whose turn ---
+
+    def take(self, now_ms: int, epoch_ms: int) -> Item | Wait | None:
+        """Return what to ask for now, or how long to wait; None = nothing until an answer comes.
+
+        Items that robots.txt forbids are put on `denied` on the way; they cost no request.
+        """
+        while isinstance(turn := self.schedule.take(now_ms), Ask):
+            host = self.hosts[turn.host]
+            item = self._next_item(host, epoch_ms)
+            if item is not None:
+                return item
+            self.schedule.release(host.name, ready_ms=None)
+        return turn
+
+    def _next_item(self, host: HostState, epoch_ms: int) -> Item | None:
+        while host.queue and not host.down and not host.waiting and host.requests_left > 0:
+            item = host.queue[0]
+            if item.kind == "robots":
+                return self._pop(host)
+            if host.fault is not None:
+                return self._pop(host)
+            site = urls.site_of(item.url)
+            copy = host.robots.get(site)
+            if copy is None or copy.expires_ms <= epoch_ms:
+                return self._robots_item(host, site)
+            if copy.state is RobotsState.UNREACHABLE:
+                self._skip_site(host, site)
+                continue
+            item = self._pop(host)
+            if copy.rules is not None and copy.state is RobotsState.RULES:
+                verdict = copy.rules.allows(item.url, self.policy.product)
+                if not verdict.allowed:
+                    line = f"line {verdict.line_no}: {verdict.line}" if verdict.line_no else str(verdict.line)
+                    self.denied.append(Denied(item, Outcome.ROBOTS_DENIED, line))
+                    host.touched = True
+                    continue
+            return item
+        return None
+
+    def _pop(self, host: HostState) -> Item:
+        self.left -= 1
+        return host.queue.popleft()
+
+    def _robots_item(self, host: HostState, site: str) -> Item:
+        url = robots_url(site)
+        key = urls.url_key(url, host.name)
+        return Item(url, host.name, key, key, kind="robots", site=site, source="robots")
+
+    def _skip_site(self, host: HostState, site: str) -> None:
+        """Leave out what is queued for a site whose rules nobody can tell: it stays on its shelf."""
+        kept = [item for item in host.queue if item.kind == "robots" or urls.site_of(item.url) != site]
+        self.left -= len(host.queue) - len(kept)
+        host.queue.clear()
+        host.queue.extend(kept)
+
+    def drop(self, host: HostState) -> None:
+        """Leave out all that is queued for a host: it stays on its shelf."""
+        self.left -= len(host.queue)
+        host.queue.clear()
+
+    # --- an answer came ---
+
+    def settle(self, item: Item, exchange: Exchange, *, now_ms: int, epoch_ms: int) -> None:
+        """Enter what came of a request into its host's books, and give the host back to the heap."""
+        host = self.hosts[item.host]
+        outcome = exchange.outcome
+        host.settle(
+            self.policy.delay, outcome, first_byte_ms=exchange.first_byte_ms, total_ms=exchange.total_ms
+        )
+        if outcome in HOST_FAULTS:
+            self._ail(host, epoch_ms)
+        wish = self._retry_after(exchange, epoch_ms)
+        host.pause = host.delay if wish <= host.delay.ms else Delay(wish, "retry_after")
+        rest = host.pause.ms + GUARD_MS
+        host.next_ms, host.next_epoch_ms = now_ms + rest, epoch_ms + rest
+        self._give_back(host, now_ms)
+
+    def _retry_after(self, exchange: Exchange, epoch_ms: int) -> int:
+        if exchange.status not in (429, 503):
+            return 0
+        wish = retry_after_ms(exchange.header("retry-after"), now_ms=epoch_ms, policy=self.policy.retry_after)
+        return wish or 0
+
+    def _ail(self, host: HostState, epoch_ms: int) -> None:
+        row = host.row
+        row["failing_since"] = row["failing_since"] or moment(epoch_ms)
+        row["probe_at"] = moment(
+            epoch_ms + 1_000 * probe_seconds(self.policy.probe, failures=row["failures"])
+        )
+        self.drop(host)
+
+    def _give_back(self, host: HostState, now_ms: int) -> None:
+        goes_on = host.queue and not host.down and not host.waiting and host.requests_left > 0
+        self.schedule.done(
+            host.name, now_ms=now_ms, ready_ms=host.next_ms if goes_on else None, work_ms=host.work_ms()
+        )
+
+    def put_back(self, item: Item, now_ms: int) -> None:
+        """Undo a take whose request was never sent."""
+        host = self.hosts[item.host]
+        if item.kind != "robots" or item.hop:
+            host.queue.appendleft(item)
+            self.left += 1
+        self.schedule.release(host.name, ready_ms=max(host.next_ms, now_ms), work_ms=host.work_ms())
+
+    # --- more to ask ---
+
+    def queue(self, item: Item, *, first: bool) -> None:
+        """Queue an item for a host of this partition; a host that had left the heap waits out its clock."""
+        host = self.hosts[item.host]
+        (host.queue.appendleft if first else host.queue.append)(item)
+        self.left += 1
+        self.taken.add(item.key)
+        self.wake(host)
+
+    def wake(self, host: HostState) -> None:
+        """Bring a host with something to do back into the heap, unless it is there or being asked."""
+        if (
+            host.queue
+            and not host.down
+            and not host.waiting
+            and host.requests_left > 0
+            and host.name not in self.schedule
+        ):
+            self._enter(host)
+
+    # --- robots.txt ---
+
+    def robots_came(
+        self, item: Item, exchange: Exchange, body: bytes, digest: str | None, *, epoch_ms: int
+    ) -> None:
+        """Take in an answer to robots.txt: follow its redirect, or settle what holds for the site that was asked.
+
+        Call it before `settle`. The rules belong to the site of the first hop (RFC 9309 2.3.1.2).
+        """
+        owner = self.hosts[urls.host_of(item.site + "/")]
+        target = self._robots_target(item, exchange)
+        if target is not None and urls.host_of(target) in self.hosts:
+            self._follow_robots(item, target, owner)
+            return
+        owner.waiting = False
+        if target is not None:
+            self._ask_together(owner, item, exchange, urls.host_of(target), epoch_ms)
+        else:
+            state = (
+                state_of(exchange.status) if exchange.outcome not in HOST_FAULTS else RobotsState.UNREACHABLE
+            )
+            self._learn(owner, item, state, body, exchange, digest, epoch_ms)
+        if owner.name != item.host:
+            self.wake(owner)
+
+    def _robots_target(self, item: Item, exchange: Exchange) -> str | None:
+        if exchange.outcome is not Outcome.REDIRECT or not may_follow(self.policy.robots, hops=item.hop):
+            return None
+        target = urls.resolve_location(item.url, exchange.header("location") or "")
+        return None if not target or target in (*item.chain, item.url) else target
+
+    def _ask_together(
+        self, owner: HostState, item: Item, exchange: Exchange, stranger: str, epoch_ms: int
+    ) -> None:
+        """The redirect leads to a host of another partition: the next plan puts the two into one."""
+        owner.row["companion"] = stranger
+        owner.robots[item.site] = RobotsCopy(
+            RobotsState.UNREACHABLE, None, exchange.status, None, epoch_ms, epoch_ms, exchange.url
+        )
+        owner.touched = True
+        self._skip_site(owner, item.site)
+
+    def _learn(
+        self, owner: HostState, item: Item, state: RobotsState, body: bytes, exchange: Exchange,
+        digest: str | None, epoch_ms: int,
+    ) -> None:  # fmt: skip
+        row = owner.row
+        rules = Rules.parse(body) if state is RobotsState.RULES else None
+        if rules is not None and digest is not None:
+            self.bodies[digest] = body
+        failures = (row["failures"] or 0) + 1
+        expires = next_fetch_ms(self.policy.robots, state=state, fetched_ms=epoch_ms, failures=failures)
+        owner.robots[item.site] = RobotsCopy(
+            state, rules, exchange.status, digest if rules else None, epoch_ms, expires, exchange.url
+        )
+        owner.touched = True
+        if state is RobotsState.UNREACHABLE:
+            row["failures"] = min(failures, 32_767)
+            row["health"] = Outcome.ROBOTS_UNREACHABLE.value
+            row["failing_since"] = row["failing_since"] or moment(epoch_ms)
+            row["probe_at"] = moment(expires)
+            self._skip_site(owner, item.site)
+            return
+        row["crawl_delay_ms"] = rules.crawl_delay_ms(self.policy.product) if rules else None
+        owner.settle_delay(self.policy.delay)
+
+    def _follow_robots(self, item: Item, target: str, owner: HostState) -> None:
+        host = urls.host_of(target)
+        hop = Item(
+            target, host, urls.url_key(target, host), item.origin, kind="robots", site=item.site, source="robots",
+            hop=item.hop + 1, chain=(*item.chain, item.url), via=item.url,
+        )  # fmt: skip
+        owner.waiting = host != owner.name
+        stranger = self.hosts[host]
+        stranger.queue.appendleft(hop)
+        self.left += 1
+        if host != item.host:
+            self.wake(stranger)

@@ -1,0 +1,487 @@
+"""Fetch: one long task a partition. The loop, the sockets and the clock; whose turn it is says crew.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import uvloop
+
+from lake import bloom, lease, staging
+from lake.errors import LeaseHeld, LeaseLost
+from lake.layout import Layout
+from lake.snapshot import Lake
+from pipelines.cycle import parts, policies
+from pipelines.cycle.crew import HOST_COLUMNS, Crew
+from pipelines.cycle.hoststate import HostState, Item, RobotsCopy, epoch_ms
+from pipelines.cycle.keeper import Keeper
+from pipelines.cycle.turn import Turn
+from pipelines.net.clock import Clock, SystemClock
+from pipelines.net.exchange import Exchange
+from pipelines.net.http import Fetcher
+from pipelines.rules import urls
+from pipelines.rules.budget import month_of
+from pipelines.rules.outcome import Outcome
+from pipelines.rules.robots import Rules
+from pipelines.rules.robots_policy import RobotsState
+from pipelines.rules.schedule import Schedule, Wait
+
+TICK_SECONDS = 0.25
+LIVE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class FetchTask:
+    """One fetch partition of a cycle."""
+
+    turn: Turn
+    partition: int
+    holder: str = "fetcher"
+
+    @property
+    def base(self) -> Path:
+        """The partition's folder of attempts."""
+        return self.turn.staged("fetch", f"p{self.partition:04d}")
+
+
+def fetch_partition(task: FetchTask, still_wanted: Callable[[], bool] = lambda: True) -> dict[str, Any]:
+    """Fetch a partition and return its manifest: counts and the parts that count.
+
+    Waits for an earlier attempt's lease to expire, takes over its parts, and goes on with what they lack.
+    `still_wanted` is asked before each request: False (the worker was removed) ends it as a lost lease does.
+    Raises LeaseLost.
+    """
+    if found := task.turn.done("fetch", task.partition):
+        return found
+    path = Layout(Path(task.turn.root)).partition_lease(task.turn.cycle, task.partition)
+    held = await_lease(path, holder=task.holder, seconds=task.turn.settings.fetch.lease_seconds)
+    try:
+        if found := task.turn.done("fetch", task.partition):
+            return found
+        run = _Run(task, held, still_wanted)
+        manifest = uvloop.run(run.run())
+    finally:
+        held.release()
+    return task.turn.finish("fetch", task.partition, manifest)
+
+
+def await_lease(path: Path, *, holder: str, seconds: int) -> lease.Lease:
+    """Return the lease as soon as the one who holds it now has let it go, or let it run out."""
+    while True:
+        try:
+            return lease.Lease.acquire(path, holder=holder, seconds=seconds)
+        except LeaseHeld as held:
+            time.sleep(min(max(held.until_ms / 1_000 - time.time(), 0.05), 1.0))
+
+
+@dataclass
+class _Run:
+    """One attempt at a partition, alive."""
+
+    task: FetchTask
+    lease: lease.Lease
+    still_wanted: Callable[[], bool]
+    clock: Clock = field(default_factory=SystemClock)
+
+    async def run(self) -> dict[str, Any]:
+        """Fetch until the queue is empty, the window closes, or a stop is asked for."""
+        self._prepare()
+        try:
+            await self.fetcher.open()
+            self._enlist(self.lake)
+            await self._crawl()
+            self.keeper.flush(self.crew, final=True)
+        finally:
+            await self.fetcher.close()
+            self.keeper.close()
+        return self._manifest()
+
+    # --- setting up ---
+
+    def _prepare(self) -> None:
+        turn, settings = self.task.turn, self.task.turn.settings
+        self.started_ms = self.clock.monotonic_ms()
+        self.started_epoch_ms = self.clock.now_ms()
+        self.attempt = parts.Attempt.begin(self.task.base)
+        lake = turn.lake()
+        self.keeper = Keeper(turn, self.task.partition, self.attempt, lake.lake_id)
+        self.crew = Crew(
+            policies.crew_policy(settings), Schedule(address_floor_ms=settings.delay.address_floor_ms)
+        )
+        self.fetcher = Fetcher(policies.fetch_policy(settings), policies.dns_policy(settings))
+        self.blooms: dict[int, bloom.Bloom] = {}
+        self.lake = lake
+        spent = self._earlier_ms()
+        self.deadline_ms = self.started_ms + max(settings.window.seconds * 1_000 - spent, 0)
+        self.stop_path = turn.staged("stop")
+        self.stopped = False
+        self.open = 0
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.failure: BaseException | None = None
+        self.wakeup = asyncio.Event()
+
+    def _earlier_ms(self) -> int:
+        """Time that earlier attempts spent fetching, so that a resumed window is not longer than a whole one."""
+        told = (staging.read_manifest(path) or {} for path in self.task.base.glob("a*/live.json"))
+        return sum(int(live.get("elapsed_ms", 0)) for live in told)
+
+    def _enlist(self, lake: Lake) -> None:
+        turn = self.task.turn
+        plan = staging.read_table(turn.staged("plan", "hosts.arrow"))
+        plan = plan.filter(pc.equal(plan["partition"], self.task.partition))
+        earlier = _Earlier.read(self.task.base, self.attempt)
+        bodies = _robots_bodies(lake, plan, earlier)
+        queues = self._queues(earlier.done)
+        ceiling = turn.settings.dns.ttl_ceiling_seconds * 1_000
+        for row in plan.to_pylist():
+            host = self._host_state(row, earlier, bodies)
+            host.queue.extend(queues.get(host.name, ()))
+            self.crew.enlist(host)
+            if host.address:
+                self.fetcher.resolver.prime(host.name, (host.address,), self.started_epoch_ms + ceiling)
+        self.crew.taken.update(earlier.done)
+        self.keeper.planned = self.crew.left
+        self.keeper.resume(earlier.captures)
+
+    def _queues(self, done: set[int]) -> dict[str, list[Item]]:
+        queues: dict[str, list[Item]] = {}
+        names = [
+            "url", "host", "url_key", "depth", "via", "source", "meta", "etag", "last_modified", "last_digest",
+            "last_visit_at",
+        ]  # fmt: skip
+        for group in range(self.task.turn.groups):
+            rows = staging.read_table(self.task.turn.staged("plan", f"urls-{group:04d}.arrow"))
+            rows = rows.filter(pc.equal(rows["partition"], self.task.partition))
+            for values in zip(*(rows[name].to_pylist() for name in names), strict=True):
+                url, host, key, depth, via, source, meta, etag, modified, digest, visit = values
+                if key in done:
+                    continue
+                item = Item(
+                    url, host, key, key, depth=depth, via=via, source=source, meta=meta, etag=etag,
+                    last_modified=modified, last_digest=digest, last_visit_ms=epoch_ms(visit) or None,
+                )  # fmt: skip
+                queues.setdefault(host, []).append(item)
+        return queues
+
+    def _host_state(self, row: dict[str, Any], earlier: _Earlier, bodies: dict[str, bytes]) -> HostState:
+        later = earlier.hosts.get(row["host"])
+        known = {name: (later or row)[name] for name in HOST_COLUMNS}
+        left = row["requests"] if later is None else later["requests_left"]
+        lost = earlier.lost.get(row["host"], 0)
+        fault = (row["fault"], row["fault_detail"]) if row["fault"] else None
+        host = HostState(known, row["address"], left - lost, fault)
+        known["month_requests"] = (known["month_requests"] or 0) + lost
+        known["requests"] = (known["requests"] or 0) + lost
+        known["addresses"], known["addresses_expire_at"] = row["addresses"], row["addresses_expire_at"]
+        host.touched = bool(lost)
+        host.settle_delay(self.crew.policy.delay)
+        host.pause = host.delay
+        for site in known["robots"] or ():
+            body = bodies.get(site["digest"] or "")
+            state = RobotsState(site["state"])
+            if state is RobotsState.RULES and body is None:
+                continue  # the copy cannot be read: it is fetched anew
+            rules = Rules.parse(body) if body is not None and state is RobotsState.RULES else None
+            host.robots[site["site"]] = RobotsCopy(
+                state, rules, site["status"], site["digest"], epoch_ms(site["fetched_at"]),
+                epoch_ms(site["expires_at"]), site["url"],
+            )  # fmt: skip
+        wait = max(epoch_ms(known["next_allowed_at"]) - self.started_epoch_ms, 0)
+        if row["host"] in earlier.asked:
+            wait = max(wait, host.delay.ms)
+        host.next_ms = self.started_ms + wait
+        return host
+
+    # --- the loop ---
+
+    async def _crawl(self) -> None:
+        keeping = asyncio.create_task(self._keep_house())
+        try:
+            while not self.stopped and self.failure is None:
+                if not await self._step():
+                    break
+            self.stopped = True
+            if self.tasks:
+                await asyncio.wait(self.tasks)
+        finally:
+            keeping.cancel()
+        if self.failure is not None:
+            raise self.failure
+
+    async def _step(self) -> bool:
+        """Send what may be sent now, then sleep until something can change. False = there is no more to do."""
+        limit = self.task.turn.settings.fetch.connections
+        now = self.clock.monotonic_ms()
+        if now >= self.deadline_ms:
+            return False
+        until = self.deadline_ms
+        while self.open < limit:
+            item = self.crew.take(now, self.clock.now_ms())
+            self.keeper.note_denied(self.crew.denied)
+            if isinstance(item, Item):
+                self._send(item)
+                now = self.clock.monotonic_ms()
+                continue
+            if item is None and not self.open:
+                return False
+            if isinstance(item, Wait):
+                if item.until_ms >= self.deadline_ms and not self.open:
+                    return False
+                until = min(until, item.until_ms)
+            break
+        self.wakeup.clear()
+        await self._sleep(until - self.clock.monotonic_ms())
+        return True
+
+    async def _sleep(self, ms: int) -> None:
+        try:
+            async with asyncio.timeout(max(ms, 0) / 1_000 + 0.001):
+                await self.wakeup.wait()
+        except TimeoutError:
+            pass
+
+    def _send(self, item: Item) -> None:
+        self.open += 1
+        task = asyncio.create_task(self._visit(item))
+        self.tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.open -= 1
+        self.tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None and self.failure is None:
+            self.failure = task.exception()
+        self.wakeup.set()
+
+    async def _visit(self, item: Item) -> None:
+        sent: list[int] = []
+        host = self.crew.hosts[item.host]
+        pause = host.pause
+
+        def before_send() -> None:
+            now = self.clock.now_ms()
+            if not self.lease.alive(now) or not self.still_wanted():
+                raise LeaseLost(f"partition {self.task.partition} of {self.task.turn.crawl}: lease lost")
+            self.attempt.intend(item.key, now)
+            host.spend(month_of(now))
+            sent.append(now)
+
+        if host.fault is not None:
+            outcome, detail = host.fault
+            exchange = Exchange(
+                item.url, outcome=Outcome(outcome), error=detail, started_ms=self.clock.now_ms()
+            )
+        else:
+            exchange = await self.fetcher.fetch(item.url, headers=_conditional(item), before_send=before_send)
+        now, epoch = self.clock.monotonic_ms() + 1, self.clock.now_ms() + 1
+        capture = self.keeper.keep(item, exchange, pause, asked=bool(sent))
+        if item.kind == "robots":
+            self.crew.robots_came(item, exchange, capture.decoded, capture.digest, epoch_ms=epoch)
+        elif exchange.outcome is Outcome.REDIRECT:
+            self._redirect(item, exchange)
+        self.crew.settle(item, exchange, now_ms=now, epoch_ms=epoch)
+
+    def _redirect(self, item: Item, exchange: Exchange) -> None:
+        """Queue a redirect's target if it is surely new and its host is ours; it is a candidate in any case."""
+        target = urls.resolve_location(item.url, exchange.header("location") or "")
+        if target is None or item.hop >= self.crew.policy.redirects:
+            return
+        host = urls.host_of(target)
+        key = urls.url_key(target, host)
+        state = self.crew.hosts.get(host)
+        again = key == item.key and target not in (*item.chain, item.url)
+        if state is None or state.down or not (again or self._surely_new(key)):
+            return
+        hop = Item(
+            target, host, key, item.origin, depth=item.depth, via=item.url, source="redirect", meta=item.meta,
+            hop=item.hop + 1, chain=(*item.chain, item.url),
+        )  # fmt: skip
+        if host == item.host:
+            state.queue.appendleft(hop)
+            self.crew.left += 1
+            self.crew.taken.add(key)
+        else:
+            self.crew.queue(hop, first=False)
+
+    def _surely_new(self, key: int) -> bool:
+        if key in self.crew.taken:
+            return False
+        bucket = urls.bucket_of(key, self.task.turn.buckets)
+        if bucket not in self.blooms:
+            self.blooms[bucket] = bloom.ensure(self.lake, "seen", bucket)
+        return not bool(self.blooms[bucket].maybe(np.array([key], dtype=np.int64))[0])
+
+    # --- housekeeping ---
+
+    async def _keep_house(self) -> None:
+        """Renew the lease, flush, tell how it goes, and hear whether to stop."""
+        settings = self.task.turn.settings.fetch
+        renewed = flushed = told = time.monotonic()
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            now = time.monotonic()
+            if now - renewed >= settings.lease_renew_seconds:
+                self._renew()
+                renewed = now
+            if self.stop_path.exists():
+                self.stopped = True
+                self.wakeup.set()
+            if now - flushed >= settings.flush_seconds:
+                self.keeper.flush(self.crew)
+                flushed = now
+            if now - told >= LIVE_SECONDS:
+                self._tell()
+                told = now
+
+    def _renew(self) -> None:
+        try:
+            self.lease.renew()
+        except LeaseLost as lost:
+            self.failure = self.failure or lost
+            self.wakeup.set()
+
+    def _tell(self) -> None:
+        now = self.clock.monotonic_ms()
+        ready, waiting, asked = self.crew.schedule.counts(now)
+        live = {
+            **self.keeper.live(),
+            "partition": self.task.partition,
+            "attempt": self.attempt.number,
+            "elapsed_ms": now - self.started_ms,
+            "window_left_ms": max(self.deadline_ms - now, 0),
+            "open": self.open,
+            "left": self.crew.left,
+            "hosts_ready": ready,
+            "hosts_waiting": waiting,
+            "hosts_asked": asked,
+            "hosts_finished": len(self.crew.hosts) - ready - waiting - asked,
+        }
+        staging.write_manifest(
+            parts.folder(self.task.base, self.attempt.number) / "live.json", live, durable=False
+        )
+
+    def _manifest(self) -> dict[str, Any]:
+        self._tell()
+        told = self.keeper.live()
+        return {
+            **told,
+            "partition": self.task.partition,
+            "attempt": self.attempt.number,
+            "parts": [[part.attempt, part.number] for part in self.attempt.written()],
+            "left": self.crew.left,
+            "stopped": self.stop_path.exists(),
+            "elapsed_ms": self.clock.monotonic_ms() - self.started_ms,
+            "given_up": False,
+        }
+
+
+@dataclass
+class _Earlier:
+    """What the earlier attempts at a partition left: nothing, usually."""
+
+    done: set[int]  # planned keys with an outcome
+    hosts: dict[str, dict[str, Any]]
+    asked: set[str]
+    lost: dict[str, int]  # requests sent whose outcome was lost, by host
+    captures: pa.Table
+    robots: dict[str, bytes]
+
+    @classmethod
+    def read(cls, base: Path, attempt: parts.Attempt) -> _Earlier:
+        captures = parts.read_parts(base, attempt.inherited, "captures")
+        hosts = {row["host"]: row for row in parts.read_parts(base, attempt.inherited, "hosts").to_pylist()}
+        robots = parts.read_parts(base, attempt.inherited, "robots").to_pylist()
+        pages = captures.filter(pc.not_equal(captures["kind"], "robots"))
+        intended = parts.intents(base, range(1, attempt.number))
+        sent = captures.filter(pc.is_valid(captures["request_ms"]))
+        noted = Counter(sent["url_key"].to_pylist())
+        tops = {urls.host_key(name): name for name in cls._names(base)}
+        asked = {tops[key & ~0xFFFFFFFFFFFF] for key in intended if key & ~0xFFFFFFFFFFFF in tops}
+        lost: Counter[str] = Counter()
+        for key, count in intended.items():
+            name = tops.get(key & ~0xFFFFFFFFFFFF)
+            if name is not None and count > noted.get(key, 0):
+                lost[name] += count - noted.get(key, 0)
+        done = set(pages["url_key"].to_pylist()) | set(pages["origin_key"].to_pylist())
+        return cls(done, hosts, asked, dict(lost), captures, {row["digest"]: row["body"] for row in robots})
+
+    @staticmethod
+    def _names(base: Path) -> list[str]:
+        plan = staging.read_table(base.parents[1] / "plan" / "hosts.arrow", columns=["host", "partition"])
+        number = int(base.name[1:])
+        names: list[str] = plan.filter(pc.equal(plan["partition"], number))["host"].to_pylist()
+        return names
+
+
+def _robots_bodies(lake: Lake, plan: pa.Table, earlier: _Earlier) -> dict[str, bytes]:
+    """Return the robots.txt bodies that the partition's hosts refer to, by digest."""
+    wanted = {
+        site["digest"] for known in plan["robots"].to_pylist() for site in known or () if site["digest"]
+    }
+    bodies = dict(earlier.robots)
+    if wanted - set(bodies):
+        rows = lake.read("robots", filter=pc.is_in(pc.field("digest"), pa.array(sorted(wanted))))
+        bodies |= dict(zip(rows["digest"].to_pylist(), rows["body"].to_pylist(), strict=True))
+    return bodies
+
+
+def _conditional(item: Item) -> dict[str, str]:
+    """Return the validators of the last visit as received."""
+    headers = {}
+    if item.etag:
+        headers["If-None-Match"] = item.etag
+    if item.last_modified:
+        headers["If-Modified-Since"] = item.last_modified
+    return headers
+
+
+def read_live(turn: Turn) -> list[dict[str, Any]]:
+    """Return how each partition's latest attempt stands, as it told last (about once a second)."""
+    told = []
+    for base in sorted(turn.staged("fetch").glob("p[0-9]*")):
+        lives = sorted(base.glob("a*/live.json"))
+        if lives:
+            told.append(json.loads(lives[-1].read_text(encoding="utf-8")))
+    return told
+
+
+def salvage(task: FetchTask) -> dict[str, Any]:
+    """Return the manifest of a partition that is given up: the parts its attempts flushed, and what is left.
+
+    Call it with the partition's lease held.
+    """
+    attempt = parts.Attempt.begin(task.base)
+    attempt.close()
+    captures = parts.read_parts(task.base, attempt.inherited, "captures")
+    done = set(captures["origin_key"].to_pylist())
+    rows = [
+        staging.read_table(
+            task.turn.staged("plan", f"urls-{group:04d}.arrow"), columns=["url_key", "partition"]
+        )
+        for group in range(task.turn.groups)
+    ]
+    planned = pa.concat_tables(rows)
+    mine = planned.filter(pc.equal(planned["partition"], task.partition))["url_key"].to_pylist()
+    pages = captures.filter(pc.and_(pc.equal(captures["kind"], "page"), pc.equal(captures["outcome"], "ok")))
+    return {
+        "partition": task.partition,
+        "attempt": attempt.number,
+        "planned": len(mine),
+        "requests": captures.num_rows - captures["request_ms"].null_count,
+        "pages": pages.num_rows,
+        "wire_bytes": pc.sum(captures["wire_bytes"]).as_py() or 0,
+        "outcomes": dict(Counter(captures["outcome"].to_pylist())),
+        "parts": [[part.attempt, part.number] for part in attempt.inherited],
+        "left": len(set(mine) - done),
+        "stopped": False,
+        "given_up": True,
+    }

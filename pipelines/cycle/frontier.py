@@ -1,0 +1,139 @@
+"""Rows of the frontier and of the host table, as the steps of a cycle make and read them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lake import staging
+from lake.schema import FRONTIER_READY, HOSTS, TIMESTAMP
+from lake.snapshot import Lake
+from pipelines.cycle import policies
+from pipelines.cycle.turn import Turn
+from pipelines.rules import hosts, priority, urls
+
+Ints = npt.NDArray[np.int64]
+
+
+def column(rows: pa.Table, name: str, default: int = 0) -> Ints:
+    """Return an integer column as int64, nulls replaced."""
+    values = rows[name]
+    if pa.types.is_timestamp(values.type):
+        values = pc.divide(values.cast(pa.int64()), 1_000)
+    filled: Ints = pc.fill_null(values.cast(pa.int64()), default).to_numpy()
+    return filled
+
+
+def new_rows(turn: Turn, *, keys: Ints, columns: dict[str, pa.Array]) -> pa.Table:
+    """Return frontier rows (columns of FRONTIER_READY) for URLs that are admitted in this cycle.
+
+    What `columns` does not give is zero, null, or the cycle.
+    """
+    count = len(keys)
+    given: dict[str, pa.Array] = {
+        "bucket": pa.array(urls.buckets_of(keys, turn.buckets), pa.int32()),
+        "url_key": pa.array(keys, pa.int64()),
+        "added_cycle": pa.repeat(pa.scalar(turn.cycle, pa.int32()), count),
+        "added_at": pa.repeat(pa.scalar(turn.opened_at, TIMESTAMP), count),
+        "shelf_cycle": pa.repeat(pa.scalar(turn.cycle, pa.int32()), count),
+        **columns,
+    }
+    zero = {"band", "score", "depth", "visits", "changes", "failures", "visit_seconds"}
+    arrays = []
+    for field in FRONTIER_READY.arrow:
+        if field.name in given:
+            arrays.append(given[field.name].cast(field.type))
+        elif field.name in zero:
+            arrays.append(pa.repeat(pa.scalar(0, field.type), count))
+        else:
+            arrays.append(pa.nulls(count, field.type))
+    return pa.Table.from_arrays(arrays, schema=FRONTIER_READY.arrow)
+
+
+def slice_by_key(rows: pa.Table, first: int, last: int) -> pa.Table:
+    """Return the rows with first <= url_key <= last of a table sorted by url_key."""
+    keys = rows["url_key"].to_numpy()
+    start = int(np.searchsorted(keys, first, side="left"))
+    return rows.slice(start, int(np.searchsorted(keys, last, side="right")) - start)
+
+
+def working_rows(turn: Turn, lake: Lake, group: int) -> pa.Table:
+    """Return the URLs of a bucket group that may be asked now: ready, the due part of later, admitted.
+
+    Columns of FRONTIER_READY, sorted by url_key.
+    """
+    buckets = turn.bucket_range(group)
+    ready = lake.read("frontier_ready", partitions={"bucket": buckets})
+    later = due_later(turn, lake, group)
+    later = later.filter(pc.less_equal(later["due_at"], pa.scalar(turn.opened_at, TIMESTAMP)))
+    admitted = staging.read_table(turn.staged("plan", f"admitted-{group:04d}.arrow"))
+    return pa.concat_tables([ready.select(admitted.column_names), later, admitted]).sort_by("url_key")
+
+
+def due_later(turn: Turn, lake: Lake, group: int) -> pa.Table:
+    """Return the rows of the later shelf whose due day has come, without `due_day`."""
+    days = sorted({int(file.partition["due_day"]) for file in lake.files("frontier_later")})
+    come = [day for day in days if day <= turn.today]
+    columns = [field.name for field in FRONTIER_READY.arrow]
+    if not come:
+        return FRONTIER_READY.arrow.empty_table()
+    rows = lake.read("frontier_later", partitions={"bucket": turn.bucket_range(group), "due_day": come})
+    return rows.select(columns)
+
+
+def fresh_hosts(turn: Turn, names: list[str]) -> pa.Table:
+    """Return HOSTS rows for hosts that the lake meets for the first time."""
+    keys = np.array([urls.host_key(name) for name in names], dtype=np.int64)
+    given = {
+        "bucket": pa.array(urls.buckets_of(keys, turn.buckets), pa.int32()),
+        "host": pa.array(names, pa.string()),
+        "host_key": pa.array(keys, pa.int64()),
+        "domain": pa.array([hosts.registrable_domain(name) for name in names], pa.string()),
+        "score": pa.repeat(pa.scalar(1.0, pa.float32()), len(names)),
+        "health": pa.repeat(pa.scalar("ok"), len(names)),
+        "added_cycle": pa.repeat(pa.scalar(turn.cycle, pa.int32()), len(names)),
+    }
+    zero = {
+        "backoff_ms", "month_requests", "requests", "pages", "body_bytes", "known_urls", "ready_urls",
+        "backlog_urls", "failures",
+    }  # fmt: skip
+    arrays = [
+        given[field.name].cast(field.type)
+        if field.name in given
+        else pa.repeat(pa.scalar(0, field.type), len(names))
+        if field.name in zero
+        else pa.nulls(len(names), field.type)
+        for field in HOSTS.arrow
+    ]
+    return pa.Table.from_arrays(arrays, schema=HOSTS.arrow)
+
+
+def rank_rows(
+    turn: Turn, rows: pa.Table, *, host_score: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], Ints]:
+    """Return the score and the band of frontier rows at the cycle's clock."""
+    visits = np.maximum(column(rows, "visits"), 1)
+    since = np.maximum(column(rows, "due_at"), column(rows, "added_at"))
+    source = rows["source"]
+    terms = priority.Terms(
+        seed=pc.fill_null(pc.is_in(source, pa.array(["seed", "api"])), False).to_numpy(zero_copy_only=False),
+        sitemap=pc.fill_null(pc.equal(source, "sitemap"), False).to_numpy(zero_copy_only=False),
+        depth=column(rows, "depth"),
+        waited_days=np.maximum(turn.opened_ms - since, 0) / 86_400_000,
+        change_share=column(rows, "changes") / visits,
+        host_score=host_score,
+    )
+    policy = policies.priority_policy(turn.settings)
+    score = priority.scores(policy, terms)
+    return score, priority.bands(policy, score)
+
+
+def with_rank(rows: pa.Table, score: npt.NDArray[np.float64], band: Ints) -> pa.Table:
+    """Return the rows with their columns `band` and `score` replaced."""
+    for name, values in (("band", band), ("score", score)):
+        place = rows.column_names.index(name)
+        field = rows.schema.field(name)
+        rows = rows.set_column(place, field, pa.array(values).cast(field.type, safe=False))
+    return rows

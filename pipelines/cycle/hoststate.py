@@ -1,0 +1,148 @@
+"""A host while its partition is fetched: its queue, clock, robots.txt and spendings. No socket, no clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pipelines.rules.delay import Delay, DelayPolicy, moving_average_ms, next_backoff_ms, next_delay
+from pipelines.rules.outcome import HOST_FAULTS, UNASKED, Outcome
+from pipelines.rules.robots import Rules
+from pipelines.rules.robots_policy import RobotsState
+
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class Item:
+    """One request to make. `key` of the canonical URL; `origin`: key of the planned URL that led here."""
+
+    url: str
+    host: str
+    key: int
+    origin: int
+    kind: str = "page"  # page, robots, sitemap
+    depth: int = 0
+    via: str | None = None
+    source: str = "link"
+    meta: str | None = None
+    hop: int = 0
+    chain: tuple[str, ...] = ()  # URLs of the hops before
+    site: str = ""  # robots: the site whose rules this brings
+    etag: str | None = None
+    last_modified: str | None = None
+    last_digest: str | None = None
+    last_visit_ms: int | None = None
+
+
+@dataclass(slots=True)
+class RobotsCopy:
+    """What is known of a site's robots.txt."""
+
+    state: RobotsState
+    rules: Rules | None
+    status: int | None
+    digest: str | None
+    fetched_ms: int
+    expires_ms: int
+    url: str
+
+
+@dataclass(slots=True)
+class HostState:
+    """One host's queue and books. `row` is its line of the host table, brought up to date by `as_row`."""
+
+    row: dict[str, Any]
+    address: str | None
+    requests_left: int
+    fault: tuple[str, str] | None = None  # its name has no usable address: outcome and sentence
+    queue: deque[Item] = field(default_factory=deque)
+    robots: dict[str, RobotsCopy] = field(default_factory=dict)
+    delay: Delay = field(default_factory=lambda: Delay(0, "floor"))
+    pause: Delay = field(default_factory=lambda: Delay(0, "floor"))  # what holds before the next request
+    next_ms: int = 0  # monotonic: not to be asked before
+    next_epoch_ms: int = 0
+    touched: bool = False
+    down: bool = False  # nothing more is asked in this cycle
+    asked: int = 0  # requests made in this cycle
+    waiting: bool = False  # its robots.txt is being fetched from another host
+
+    @property
+    def name(self) -> str:
+        """The host name."""
+        return str(self.row["host"])
+
+    def work_ms(self) -> int:
+        """Return how long the queue will take at the present pace."""
+        return len(self.queue) * (self.delay.ms + (self.row["response_ms"] or 0))
+
+    def settle_delay(self, policy: DelayPolicy) -> None:
+        """Set the pause from what is known of the host."""
+        self.delay = next_delay(
+            policy,
+            crawl_delay_ms=self.row["crawl_delay_ms"] or 0,
+            first_byte_ms=self.row["last_first_byte_ms"] or 0,
+            backoff_ms=self.row["backoff_ms"] or 0,
+        )
+
+    def settle(
+        self, policy: DelayPolicy, outcome: Outcome, *, first_byte_ms: int | None, total_ms: int
+    ) -> None:
+        """Enter one outcome into the books: back-off, averages, health, and the pause that follows."""
+        row = self.row
+        row["backoff_ms"] = next_backoff_ms(policy, backoff_ms=row["backoff_ms"] or 0, outcome=outcome)
+        if first_byte_ms is not None:
+            row["last_first_byte_ms"] = first_byte_ms
+            row["first_byte_ms"] = moving_average_ms(row["first_byte_ms"], first_byte_ms)
+            row["response_ms"] = moving_average_ms(row["response_ms"], total_ms)
+        if outcome in HOST_FAULTS:
+            self.down = True
+            row["failures"] = min((row["failures"] or 0) + 1, 32_767)
+            row["health"] = outcome.value
+        elif outcome not in UNASKED and first_byte_ms is not None:
+            row["failures"], row["health"], row["failing_since"], row["probe_at"] = 0, "ok", None, None
+        self.settle_delay(policy)
+        self.touched = True
+
+    def spend(self, month: int) -> None:
+        """Count a request that is about to be sent."""
+        row = self.row
+        if row["month"] != month:
+            row["month"], row["month_requests"] = month, 0
+        row["month_requests"] = (row["month_requests"] or 0) + 1
+        row["requests"] = (row["requests"] or 0) + 1
+        self.requests_left -= 1
+        self.asked += 1
+        self.touched = True
+
+    def as_row(self, names: list[str], cycle: int) -> tuple[Any, ...]:
+        """Return the line of the host table as a tuple in the order of `names`, `requests_left` last."""
+        row = self.row
+        row["next_allowed_at"] = moment(self.next_epoch_ms) if self.next_epoch_ms else row["next_allowed_at"]
+        row["delay_ms"], row["delay_reason"] = self.delay.ms, self.delay.reason
+        row["robots"] = [
+            {
+                "site": site,
+                "state": copy.state.value,
+                "status": copy.status,
+                "digest": copy.digest,
+                "fetched_at": moment(copy.fetched_ms),
+                "expires_at": moment(copy.expires_ms),
+                "url": copy.url,
+            }
+            for site, copy in sorted(self.robots.items())
+        ]
+        row["last_cycle"] = cycle
+        return (*(row[name] for name in names), self.requests_left)
+
+
+def moment(epoch_ms: int) -> datetime:
+    """Return epoch ms as a time; what no calendar holds becomes its end."""
+    return datetime.fromtimestamp(min(max(epoch_ms, 0), 253_402_300_799_000) / 1_000, tz=UTC)
+
+
+def epoch_ms(time: datetime | None) -> int:
+    """Return a time as epoch ms; 0 for None."""
+    return 0 if time is None else round(time.timestamp() * 1_000)

@@ -1,0 +1,252 @@
+"""What is kept of an answer: its records in the spool, its capture row, its links; flushed as parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.cycle import parts, policies
+from pipelines.cycle.crew import HOST_COLUMNS, Crew, Denied
+from pipelines.cycle.hoststate import Item
+from pipelines.cycle.sieve import LinkSieve
+from pipelines.cycle.turn import Turn
+from pipelines.net import bodies, warc
+from pipelines.net.exchange import Exchange
+from pipelines.rules import urls
+from pipelines.rules.delay import Delay
+from pipelines.rules.outcome import Outcome
+from pipelines.rules.pages import Page, read_page
+from pipelines.rules.robots_tags import page_tags
+
+
+@dataclass(slots=True)
+class Kept:
+    """What the loop must know of an answer that was kept."""
+
+    digest: str | None
+    decoded: bytes
+
+
+class Keeper:
+    """Writes one attempt's spools and parts."""
+
+    def __init__(self, turn: Turn, partition: int, attempt: parts.Attempt, lake_id: str) -> None:
+        settings = turn.settings
+        self._turn, self._partition, self._attempt, self._lake_id = turn, partition, attempt, lake_id
+        self._limits = settings.limits
+        self._pages = policies.page_policy(settings)
+        self._product = settings.identity.product
+        self._nofollow, self._noarchive = settings.robots.page_nofollow, settings.robots.page_noarchive
+        self._sieve = LinkSieve(policies.filter_policy(settings, year=turn.opened_at.year))
+        self._spools: list[warc.Spool] = []
+        self._rows: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in parts.KINDS}
+        self._serial = 0
+        self._bodies_written: set[str] = set()
+        self.planned = 0
+        self.counts: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
+
+    # --- one answer ---
+
+    def keep(self, item: Item, exchange: Exchange, pause: Delay, *, asked: bool) -> Kept:
+        """Store an answer and note it; the same call for a failure, of which only the row is kept."""
+        self._serial += 1
+        decoded, page = self._read(item, exchange)
+        tags = page_tags(
+            [*exchange.header_all("x-robots-tag"), *(page.robots if page else ())], self._product
+        )
+        stored = self._store(item, exchange, archive=not (tags.noarchive and self._noarchive))
+        self._settle_redirect(item, exchange)
+        if page and not (tags.nofollow and self._nofollow):
+            self._links(item, page)
+        self._note(item, exchange, pause, asked, decoded, page, stored, tags)
+        return Kept(stored[1].payload_digest if stored else None, decoded.data if decoded else b"")
+
+    def _read(self, item: Item, exchange: Exchange) -> tuple[bodies.Decoded | None, Page | None]:
+        if exchange.outcome is not Outcome.OK or not exchange.body:
+            return None, None
+        limit = self._limits.decoded_bytes
+        decoded = bodies.decode(exchange.body, exchange.header("content-encoding"), limit=limit)
+        if item.kind == "robots" or (decoded.error and not decoded.data):
+            return decoded, None
+        page = read_page(
+            decoded.data,
+            url=exchange.url,
+            content_type=exchange.header("content-type"),
+            link_header=exchange.header("link"),
+            policy=self._pages,
+        )
+        return decoded, page
+
+    def _store(self, item: Item, exchange: Exchange, *, archive: bool) -> tuple[int, warc.Stored] | None:
+        if not archive or not warc.storable(exchange):
+            return None
+        spool = self._spool()
+        revisit = None
+        if exchange.outcome is Outcome.NOT_MODIFIED and item.last_visit_ms:
+            revisit = warc.Revisit(item.url, warc.warc_date(item.last_visit_ms), item.last_digest)
+        record_id = warc.uuid_urn(
+            self._lake_id,
+            self._turn.crawl,
+            str(self._partition),
+            str(self._attempt.number),
+            str(self._serial),
+        )
+        stored = spool.add(
+            exchange, record_date=warc.warc_date(exchange.started_ms), record_id=record_id, revisit=revisit
+        )
+        return len(self._spools) - 1, stored
+
+    def _spool(self) -> warc.Spool:
+        if not self._spools or self._spools[-1].size >= self._turn.settings.warc.file_bytes:
+            number = len(self._spools)
+            path = parts.spool_path(self._attempt.base, self._attempt.number, number)
+            info = warc_info(self._turn, self._lake_id, self._partition, self._attempt.number, number)
+            self._spools.append(warc.Spool(path, info))
+        return self._spools[-1]
+
+    def _settle_redirect(self, item: Item, exchange: Exchange) -> None:
+        """Make a redirect that leads nowhere an outcome of its own, and its target a candidate otherwise."""
+        if exchange.outcome is not Outcome.REDIRECT:
+            return
+        target = urls.resolve_location(item.url, exchange.header("location") or "")
+        if target is None or item.hop >= self._limits.redirects or target in (*item.chain, item.url):
+            exchange.outcome = Outcome.REDIRECT_LIMIT
+            exchange.error = f"after {item.hop} hops: Location {exchange.header('location') or 'is missing'}"
+            return
+        if item.kind == "page":
+            self._candidates(item, [target], depth=item.depth, source="redirect")
+
+    def _links(self, item: Item, page: Page) -> None:
+        self._candidates(item, [link.url for link in page.links], depth=item.depth + 1, source="link")
+
+    def _candidates(self, item: Item, links: list[str], *, depth: int, source: str) -> None:
+        rows = self._rows["candidates"]
+        for key, url, host in self._sieve.sift(
+            links, host=item.host, depth=depth, via_key=item.key, meta=item.meta
+        ):
+            rows.append((key, url, host, item.url, item.key, depth, source, item.meta))
+
+    def _note(
+        self, item: Item, exchange: Exchange, pause: Delay, asked: bool, decoded: bodies.Decoded | None,
+        page: Page | None, stored: tuple[int, warc.Stored] | None, tags: Any,
+    ) -> None:  # fmt: skip
+        outcome = exchange.outcome.value
+        self.outcomes[outcome] += 1
+        self.counts["requests"] += asked
+        self.counts["pages"] += item.kind == "page" and exchange.outcome is Outcome.OK
+        self.counts["finished"] += item.kind == "page" and item.key == item.origin
+        self.counts["wire_bytes"] += exchange.wire_bytes
+        spool, record = stored or (-1, None)
+        target = exchange.header("location") if exchange.outcome is Outcome.REDIRECT else None
+        content_type = exchange.header("content-type")
+        said = [
+            name for name, set_ in zip(("noindex", "nofollow", "noarchive"), tags[:3], strict=True) if set_
+        ]
+        whole = page is not None
+        self._rows["captures"].append(
+            (
+                item.url, _moment(exchange.started_ms), exchange.status,
+                urls.resolve_location(item.url, target) if target else None,
+                record.payload_digest if record else None,
+                content_type.partition(";")[0].strip().lower()[:200] if content_type else None,
+                page.mime if page else None, page.charset if page else None, exchange.truncated, item.key,
+                item.host, item.kind, outcome, _short(exchange.error or (decoded.error if decoded else None)),
+                record.record_id if record else None,
+                ("revisit" if exchange.outcome is Outcome.NOT_MODIFIED and item.last_visit_ms else "response")
+                if record else None,
+                exchange.address, exchange.started_ms if asked else None, exchange.first_byte_ms,
+                exchange.total_ms if asked else None, pause.ms, pause.reason, len(exchange.body),
+                exchange.wire_bytes, len(decoded.data) if decoded else None,
+                (page.title or None) if page else None, len(page.links) if whole and page else None, item.depth, item.via,
+                item.source, item.hop, exchange.header("etag"), exchange.header("last-modified"),
+                exchange.header("retry-after"), ",".join(said) or None, self._attempt.number, item.meta,
+                item.origin, spool, record.offset if record else None, record.length if record else None,
+                record.total - record.length if record else None,
+            )
+        )  # fmt: skip
+
+    def note_denied(self, denied: list[Denied]) -> None:
+        """Write a row for each item that was not asked for, and empty the list."""
+        for refusal in denied:
+            exchange = Exchange(
+                refusal.item.url,
+                outcome=refusal.outcome,
+                error=refusal.detail,
+                started_ms=self._turn.opened_ms,
+            )
+            self.keep(refusal.item, exchange, Delay(0, "floor"), asked=False)
+        denied.clear()
+
+    # --- flushing ---
+
+    def flush(self, crew: Crew, *, final: bool = False) -> None:
+        """Make durable what was kept since the last flush."""
+        for host in crew.hosts.values():
+            if host.touched:
+                self._rows["hosts"].append(host.as_row(HOST_COLUMNS, self._turn.cycle))
+                host.touched = False
+        fresh = {digest: body for digest, body in crew.bodies.items() if digest not in self._bodies_written}
+        self._bodies_written |= set(fresh)
+        self._rows["robots"] += list(fresh.items())
+        self._rows["links"] += [
+            (source, target, count) for (source, target), count in self._sieve.pairs.items()
+        ]
+        self._sieve.pairs.clear()
+        if not final and not any(self._rows.values()):
+            return
+        for spool in self._spools:
+            spool.flush()
+        self._attempt.flush(self._rows, {number: spool.size for number, spool in enumerate(self._spools)})
+        self._rows = {kind: [] for kind in parts.KINDS}
+        self.counts["flushes"] += 1
+
+    def resume(self, captures: pa.Table) -> None:
+        """Count what earlier attempts brought."""
+        self.outcomes.update(captures["outcome"].to_pylist())
+        pages = captures.filter(pc.equal(captures["kind"], "page"))
+        self.counts["requests"] += captures.num_rows - captures["request_ms"].null_count
+        self.counts["pages"] += pages.filter(pc.equal(pages["outcome"], Outcome.OK.value)).num_rows
+        self.counts["wire_bytes"] += pc.sum(captures["wire_bytes"]).as_py() or 0
+
+    def live(self) -> dict[str, Any]:
+        """Return the counts so far."""
+        return {"planned": self.planned, **self.counts, "outcomes": dict(self.outcomes)}
+
+    def close(self) -> None:
+        """Close files; what was not flushed is lost."""
+        self._attempt.close()
+        for spool in self._spools:
+            spool.close()
+
+
+def warc_info(turn: Turn, lake_id: str, partition: int, attempt: int, number: int) -> warc.WarcInfo:
+    """Return what a spool, and the file that is made of it, says of itself; the same for the same arguments."""
+    settings = turn.settings
+    stamp = turn.opened_at.strftime("%Y%m%d%H%M%S")
+    serial = f"{turn.cycle:06d}-p{partition:04d}-a{attempt}-{number:05d}"
+    filename = f"{settings.warc.prefix}-{stamp}-{serial}.warc.gz"
+    return warc.WarcInfo(
+        warcinfo_id=warc.uuid_urn(lake_id, filename),
+        filename=filename,
+        date=warc.warc_date(turn.opened_ms),
+        software=f"Noria/{settings.user_agent.partition('/')[2].partition(' ')[0]}",
+        operator=settings.warc.operator or settings.identity.contact,
+        user_agent=settings.user_agent,
+        robots="obey",
+        description=settings.warc.description,
+        is_part_of=turn.crawl,
+    )
+
+
+def _moment(epoch_ms: int) -> datetime:
+    return datetime.fromtimestamp(epoch_ms / 1_000, tz=UTC)
+
+
+def _short(text: str | None) -> str | None:
+    return None if text is None else text[:500]

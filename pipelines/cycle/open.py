@@ -1,0 +1,90 @@
+"""Open: is there a cycle to finish, or a new one to begin? What it reads is pinned here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from lake import commit, inbox, ledger, staging, upkeep
+from lake.ledger import LedgerRow
+from lake.snapshot import Lake
+from pipelines.config import Settings
+from pipelines.cycle.turn import Turn, bucket_groups
+
+
+@dataclass(frozen=True)
+class Idle:
+    """There is nothing to do: `next_due` says when there will be; None = never, there are no URLs."""
+
+    next_due: datetime | None
+
+
+def unfinished(lake: Lake) -> Turn | None:
+    """Return the cycle that was opened and not committed, ready to be resumed."""
+    path = staging.folder(lake.root, lake.cycle + 1) / "open.json"
+    plain = staging.read_manifest(path)
+    return Turn.from_json(plain, root=str(lake.root), resumed=True) if plain else None
+
+
+def idle(lake: Lake, now_ms: int) -> Idle | None:
+    """Return Idle if no URL is ready or due and the inbox is empty."""
+    if inbox.pending(lake.root) or lake.rows("frontier_ready"):
+        return None
+    days = sorted({int(file.partition["due_day"]) for file in lake.files("frontier_later")})
+    if not days:
+        return Idle(None)
+    rows = lake.read("frontier_later", columns=["due_at"], partitions={"due_day": [days[0]]})
+    soonest: datetime = pc.min(rows["due_at"]).as_py()
+    return Idle(soonest) if soonest.timestamp() * 1_000 > now_ms else None
+
+
+def begin(lake: Lake, settings: Settings, *, slots: int, now_ms: int) -> Turn:
+    """Open the next cycle: pin what it reads, durably, and tell the ledger. Twice at once gives one turn."""
+    cycle = lake.cycle + 1
+    turn = Turn(
+        root=str(lake.root),
+        cycle=cycle,
+        opened_ms=now_ms,
+        seed=now_ms,
+        buckets=lake.buckets,
+        slots=slots,
+        groups=bucket_groups(lake.buckets, slots),
+        versions=dict(lake.versions),
+        settings_json=settings.to_json(),
+        inbox=tuple(inbox.pending(lake.root)),
+    )
+    if not staging.claim_manifest(turn.staged("open.json"), turn.to_json()):
+        turn = unfinished(lake) or turn
+    return turn
+
+
+def tell_ledger(turn: Turn) -> None:
+    """Write the ledger's row of a planned cycle, before any work. Twice is once."""
+    row = LedgerRow(
+        cycle=turn.cycle,
+        state="planned",
+        opened_at=turn.opened_at,
+        written_at=datetime.now(UTC),
+        config_digest=turn.settings.digest(),
+        seed=turn.seed,
+        window_seconds=turn.settings.window.seconds,
+        versions=turn.versions,
+        noria=turn.settings.user_agent.partition("/")[2].partition(" ")[0],
+    )
+    commit.append_ledger(turn.root, row)
+
+
+def sweep(lake: Lake) -> None:
+    """Clear away what a crash after the last commit left: its drained inbox files, its staging."""
+    plain = staging.read_manifest(staging.folder(lake.root, lake.cycle) / "open.json")
+    if plain is not None:
+        inbox.drain(lake.root, list(plain["inbox"]))
+    upkeep.sweep_staging(lake.root)
+
+
+def committed(root: Path | str, cycle: int) -> LedgerRow | None:
+    """Return the ledger's row of a committed cycle."""
+    return ledger.last(Path(root), cycle=cycle)
