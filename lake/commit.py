@@ -120,6 +120,12 @@ def newest_version(lake_root: Path | str, table: str) -> int:
     return _open(lake_root, table).version()
 
 
+def paths(held: DeltaTable) -> list[str]:
+    """Return the paths of a table's data files relative to its folder (`file_uris` may percent-encode them)."""
+    names: list[str] = pa.table(held.get_add_actions()).column("path").to_pylist()
+    return names
+
+
 def make_table(folder: Path, spec: Table) -> None:
     """Make an empty Delta table, durably; one that is there already is left alone, also in a race."""
     make_folder(folder)
@@ -173,7 +179,7 @@ def _refuse_known_paths(held: DeltaTable, table: str, adds: Sequence[Add]) -> No
     """A path both removed and added in one commit is against Delta's protocol, and twice added is a mistake."""
     if not adds:
         return
-    known = set(pa.table(held.get_add_actions()).column("path").to_pylist())
+    known = set(paths(held))
     again = sorted(add.path for add in adds if add.path in known)
     if again:
         raise CommitConflict(f"table {table} holds {again[0]} already; a new cycle needs files of its own")

@@ -126,7 +126,7 @@ def fold_ledger(lake_root: Path | str, *, above: int = LEDGER_FILES) -> int:
     folder = Layout(root).table(LEDGER.name)
     version = commit.newest_version(root, LEDGER.name)
     rows = ledger.read(root, version=version)
-    if len(DeltaTable(folder, version=version).file_uris()) <= above:
+    if len(commit.paths(DeltaTable(folder, version=version))) <= above:
         return version
     relative = f"c{rows[-1].cycle:06d}/folded-v{version}.parquet"
     add = write_data(folder, relative, ledger.to_table(rows), LEDGER)
@@ -190,10 +190,7 @@ def _oldest_in_use(rows: list[LedgerRow], last: int, edge_ms: int) -> dict[str, 
 def _named_since(folder: Path, version: int) -> set[str]:
     """Return every path that a version from this one on names: those it holds, and those added later."""
     newest = DeltaTable(folder).version()
-    held = DeltaTable(folder, version=version)
-    named = {
-        str(Path(uri.removeprefix("file://")).relative_to(folder.absolute())) for uri in held.file_uris()
-    }
+    named = set(commit.paths(DeltaTable(folder, version=version)))
     for later in range(version + 1, newest + 1):
         for line in (folder / "_delta_log" / f"{later:020d}.json").read_text().splitlines():
             if line.startswith('{"add"'):
