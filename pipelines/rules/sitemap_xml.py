@@ -65,6 +65,10 @@ _ENCODINGS = re.compile(
 )
 """Encodings in which markup is spelled as in ASCII (or UTF-16), so that nothing hides from `_watch_prolog`."""
 
+_COMMENT = re.compile(rb"<!--.*?(?:-->|$)|<\?.*?(?:\?>|$)", re.DOTALL)
+_PROLOG = re.compile(rb"(?:[^<]|<(?![A-Za-z_:\x80-\xff]))*")
+"""What stands before the root element, once comments and processing instructions are gone."""
+
 _OPEN_END_TAG = re.compile(rb"</[A-Za-z:]*\s*$")
 
 
@@ -260,9 +264,11 @@ class XmlReader:
         return taken
 
     def _watch_prolog(self, chunk: bytes) -> None:
-        """Refuse entity declarations in any encoding that XML knows, before the parser sees them."""
+        """Refuse entity declarations before the parser sees them, also those in UTF-16."""
         self._prolog += chunk[:MAX_PROLOG_BYTES]
-        if b"<!ENTITY" in self._prolog.replace(b"\0", b""):
-            raise SitemapError("declares XML entities: refused")
+        if b"E\0N\0T" in self._prolog or b"<!ENTITY" in self._prolog:
+            before_root = _PROLOG.match(_COMMENT.sub(b"", self._prolog.replace(b"\0", b"")))
+            if before_root and b"<!DOCTYPE" in before_root[0]:
+                raise SitemapError("declares XML entities: refused")
         if len(self._prolog) > 2 * MAX_PROLOG_BYTES:
             raise SitemapError(f"no root element within {MAX_PROLOG_BYTES} bytes")

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from pipelines.rules.dates import http_date_ms, utc_of, w3c_date_ms
 from pipelines.rules.sitemap_xml import RawEntry, SitemapError, XmlReader
-from pipelines.rules.urls import resolve
+from pipelines.rules.urls import parse, resolve
 
 __all__ = [
+    "WELL_KNOWN_PATHS",
     "Alternate",
     "Entry",
     "News",
@@ -28,6 +28,9 @@ __all__ = [
     "may_list",
     "stream",
 ]
+
+WELL_KNOWN_PATHS = ("/sitemap.xml", "/sitemap_index.xml")
+"""Where a site without a sitemap line in its robots.txt may have one; each costs a request, so there are two."""
 
 PIECE_BYTES = 65_536
 """Decoded bytes that are looked at together: what a file costs in memory, whatever its size."""
@@ -113,20 +116,12 @@ def may_list(sitemap_url: str, entry_url: str, robots_listed: bool) -> bool:
     """
     if robots_listed:
         return True
-    sitemap, entry = urlsplit(sitemap_url), urlsplit(entry_url)
-    if (sitemap.scheme.lower(), _authority(sitemap_url)) != (entry.scheme.lower(), _authority(entry_url)):
+    sitemap, entry = parse(sitemap_url), parse(entry_url)
+    if sitemap is None or entry is None:
         return False
-    folder = (sitemap.path or "/").rpartition("/")[0] + "/"
-    return (entry.path or "/").startswith(folder)
-
-
-def _authority(url: str) -> tuple[str, int | None]:
-    parts = urlsplit(url)
-    try:
-        port = parts.port
-    except ValueError:
-        return ("", -1)
-    return ((parts.hostname or "").lower(), port or {"http": 80, "https": 443}.get(parts.scheme.lower()))
+    if (sitemap.scheme, sitemap.host, sitemap.port) != (entry.scheme, entry.host, entry.port):
+        return False
+    return entry.path.startswith(sitemap.path.rpartition("/")[0] + "/")
 
 
 def stream(
