@@ -179,7 +179,7 @@ def _line_of(text: str, section: str, key: str) -> int | None:
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.strip()
         if bare.startswith("["):
-            current = bare.strip("[] ").replace(" ", "")
+            current = bare[1:].partition("]")[0].strip()
             if current == f"{section}.{key}":
                 return number
         elif current == section and bare.split("=")[0].strip() == key:

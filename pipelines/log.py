@@ -26,10 +26,8 @@ def start(settings: Log, *, at_work: bool = False) -> None:
 
     at_work: a live display holds the terminal, so stderr gets warnings only. A second call replaces the first.
     """
+    stop()
     root = logging.getLogger()
-    for handler in [one for one in root.handlers if getattr(one, "of_noria", False)]:
-        root.removeHandler(handler)
-        handler.close()
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     root.setLevel(level)
     _add(
@@ -50,6 +48,14 @@ def start(settings: Log, *, at_work: bool = False) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def stop() -> None:
+    """Send nothing anywhere any more."""
+    root = logging.getLogger()
+    for handler in [one for one in root.handlers if getattr(one, "of_noria", False)]:
+        root.removeHandler(handler)
+        handler.close()
 
 
 def _add(root: logging.Logger, handler: logging.Handler, renderer: Any, level: int) -> None:

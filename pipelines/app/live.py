@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -39,11 +39,11 @@ class LiveReporter:
 
     def step(self, name: str, done: int, total: int) -> None:
         """Draw the step's bar; the fetch bar counts requests, once it is told of them."""
-        known = name in self._tasks
-        if name == "fetch" and known and self._bars.tasks[self._tasks[name]].fields["note"] and done < total:
+        if name == "fetch" and name in self._tasks and self._bar(name).fields["note"]:
+            if total and done >= total:
+                self._bars.update(self._tasks[name], completed=self._bar(name).total)
             return
-        count = f"{done:,}/{total:,}" if total > 1 else ""
-        self._draw(name, done, total, count=count, note="")
+        self._draw(name, done, total, count=f"{done:,}/{total:,}" if total > 1 else "", note="")
 
     def fetch(self, done: int, planned: int, pages_s: float, outcomes: Mapping[str, int]) -> None:
         """Draw requests made of those planned, the rate, the time left, and the answers."""
@@ -73,6 +73,9 @@ class LiveReporter:
             self._answers.plain = ""
             self._live.stop()
             self._shown = False
+
+    def _bar(self, name: str) -> Task:
+        return self._bars.tasks[self._tasks[name]]
 
     def _draw(self, name: str, done: int, total: int, *, count: str, note: str) -> None:
         if not self._shown:

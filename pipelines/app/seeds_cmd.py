@@ -40,9 +40,8 @@ def put(settings: Settings, sources: list[str]) -> Added:
     place(settings, make=True)
     added = add(root, sources, report=_tell)
     if not added.added:
-        raise Failure(
-            f"no seeds in {', '.join(sources)}: {added.refused:,} lines were refused and none was good"
-        )
+        why = f"all {added.refused:,} lines were refused" if added.refused else "there is no line in it"
+        raise Failure(f"no seeds in {', '.join(_named(source) for source in sources)}: {why}")
     return added
 
 
