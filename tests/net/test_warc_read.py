@@ -232,6 +232,7 @@ def test_bytes_changed_in_one_member_cost_no_record_of_another(data: st.DataObje
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=300), st.integers(0, len(MEMBERS)))
 def test_garbage_between_members_is_named_and_passed_over(garbage: bytes, at: int) -> None:
+    assume(garbage[1:4] != b"\x2a\x4d\x18")  # a zstd frame
     assume(not garbage.startswith((b"PK", b"BZh", b"\xfd7zX", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd")))
     file = b"".join([*MEMBERS[:at], garbage, *MEMBERS[at:]])
     found = list(read_records(file))
