@@ -30,7 +30,7 @@ _CODECS: Final = {
     "x-user-defined": "windows-1252",
 }
 _BOMS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
-_DETECTED_NAMES: Final = {"UHC": "euc-kr", "MAC-CYRILLIC": "x-mac-cyrillic"}
+_DETECTED_NAMES: Final = {"cp949": "euc-kr", "iso2022_jp": "iso-2022-jp", "mac_cyrillic": "x-mac-cyrillic"}
 
 
 def charset_of(body: bytes, *, content_type: str | None) -> tuple[str, str]:
@@ -213,12 +213,14 @@ def detect(body: bytes) -> str | None:
     sample = body[:DETECT_BYTES]
     if body.isascii() and b"\0" not in sample and b"\x1b" not in sample:
         return None
+    if sample.startswith((b"<\0", b"\0<")):
+        return "utf-16le" if sample[0] else "utf-16be"
     if not body.isascii() and _is_utf8(body):
         return "utf-8"
     if len(sample) - len(sample.translate(None, _HIGH)) < LEAST_EVIDENCE and b"\x1b" not in sample:
         return None
     guess = detect_encoding(sample, max_len=0, html5_compatible=False)
-    name = guess and encoding_name(_DETECTED_NAMES.get(guess, guess))
+    name = guess and encoding_name(_DETECTED_NAMES.get(guess, guess.replace("_", "-")))
     return name if name and name != "replacement" else None
 
 
@@ -227,5 +229,5 @@ def _is_utf8(body: bytes) -> bool:
     try:
         body.decode()
     except UnicodeDecodeError as fault:
-        return fault.reason == "unexpected end of data" and fault.start >= len(body) - 3 and fault.start > 0
+        return fault.reason == "unexpected end of data" and not body[: fault.start].isascii()
     return True

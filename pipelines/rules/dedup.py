@@ -58,9 +58,9 @@ def _mixed(values: Hashes) -> Hashes:
 # Chinese and Japanese characters (E3 to E9) starts a word of its own, as such text has no blanks.
 _WORD_BYTE: Final = np.array([chr(b).isalnum() or b >= 0x80 for b in range(256)], dtype=bool)
 _OWN_WORD: Final = np.array([0xE3 <= b <= 0xE9 for b in range(256)], dtype=bool)
-_BYTE_VALUES: Final = _mixed(np.arange(1, 257, dtype=np.uint64) * _MIX_1)
-_POWERS_COUNT: Final = 64
-_POWERS: Final = np.cumprod(np.full(_POWERS_COUNT, _MIX_1, dtype=np.uint64), dtype=np.uint64)
+_PLACES: Final = 64
+# what a byte adds to its word's hash, by its place in the word (places repeat after 64) and its value
+_BYTE_VALUES: Final = _mixed(np.arange(1, _PLACES * 256 + 1, dtype=np.uint64) * _MIX_1)
 
 
 def word_hashes(text: str) -> Hashes:
@@ -71,13 +71,12 @@ def word_hashes(text: str) -> Hashes:
     """
     data = np.frombuffer(text.lower().encode("utf-8", "replace"), dtype=np.uint8)
     inside = _WORD_BYTE[data] & ~_punctuation(data)
-    starts = np.flatnonzero(inside & (~np.concatenate(([False], inside))[:-1] | _OWN_WORD[data]))
+    first = inside & (~np.concatenate(([False], inside))[:-1] | _OWN_WORD[data])
+    data, starts = data[inside], np.flatnonzero(first[inside])
     if not len(starts):
         return np.empty(0, dtype=np.uint64)
-    data, inside, starts = data[starts[0] :], inside[starts[0] :], starts - starts[0]
     place = np.arange(len(data)) - np.repeat(starts, np.diff(np.append(starts, len(data))))
-    values = _BYTE_VALUES[data] * _POWERS[place % _POWERS_COUNT]
-    return _mixed(np.add.reduceat(np.where(inside, values, np.uint64(0)), starts))
+    return _mixed(np.add.reduceat(_BYTE_VALUES[((place & (_PLACES - 1)) << 8) | data], starts))
 
 
 def _punctuation(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
@@ -107,6 +106,7 @@ def shingle_hashes(text: str, words: int = DEFAULT.shingle_words) -> Hashes:
 # --- SimHash -------------------------------------------------------------------------------------------
 
 _BITS_OF_BYTE: Final = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
+_COLUMN_OFFSETS: Final = np.arange(8) * 256
 
 
 def simhash(text: str, policy: DedupPolicy = DEFAULT) -> int | None:
@@ -114,7 +114,8 @@ def simhash(text: str, policy: DedupPolicy = DEFAULT) -> int | None:
     hashes = shingle_hashes(text, policy.shingle_words)
     if len(hashes) + policy.shingle_words - 1 < policy.tiny_words:
         return None
-    return simhash_of(hashes)
+    hashes = np.sort(hashes)  # each shingle counts once, or the commonest pair of words would decide
+    return simhash_of(hashes[np.concatenate(([True], hashes[1:] != hashes[:-1]))])
 
 
 def simhash_of(hashes: Hashes) -> int:
@@ -123,11 +124,9 @@ def simhash_of(hashes: Hashes) -> int:
     >>> simhash_of(np.array([0b0111, 0b0101, 0b0001], dtype=np.uint64))
     5
     """
-    counts = np.empty(64, dtype=np.int64)
-    columns = np.ascontiguousarray(hashes.astype(">u8")).view(np.uint8).reshape(-1, 8)
-    for column in range(8):
-        counts[column * 8 : column * 8 + 8] = np.bincount(columns[:, column], minlength=256) @ _BITS_OF_BYTE
-    return int.from_bytes(np.packbits(counts * 2 > len(hashes)).tobytes(), "big")
+    columns = hashes.astype(">u8").view(np.uint8).reshape(-1, 8) + _COLUMN_OFFSETS
+    counts = np.bincount(columns.ravel(), minlength=8 * 256).reshape(8, 256) @ _BITS_OF_BYTE
+    return int.from_bytes(np.packbits(counts.ravel() * 2 > len(hashes)).tobytes(), "big")
 
 
 def distance(one: int, other: int) -> int:

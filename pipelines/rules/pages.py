@@ -88,17 +88,23 @@ def read_page(
     "formatting", "attributes" (see sniff.junk_of), "unreadable" (the parser gave up).
     """
     page = Page(sniff_type(body, content_type), url)
-    heads = Collector(url, limit=policy.max_links, longest=policy.href_chars)
-    header_canonical = add_header_links(heads, link_header, url=url) if link_header else None
-    page.links = heads.found
+    header_canonical = _read_header(page, link_header, url, policy) if link_header else None
+    if len(body) > policy.max_bytes:
+        body, page.cut = body[: policy.max_bytes], ("bytes",)
     page.junk = _junk(page.mime, body)
     if page.junk is None:
-        if len(body) > policy.max_bytes:
-            body, page.cut = body[: policy.max_bytes], ("bytes",)
         page.charset, page.charset_how = charset_of(body, content_type=content_type)
         _parse_into(page, body, url, policy, with_text)
     page.canonical = page.canonical or header_canonical
     return page
+
+
+def _read_header(page: Page, field: str, url: str, policy: PagePolicy) -> str | None:
+    """Take the links of a Link field; return the canonical URL that it names, or None."""
+    into = Collector(url, limit=policy.max_links, longest=policy.href_chars)
+    canonical = add_header_links(into, field, url=url)
+    page.links = into.found
+    return canonical
 
 
 def _junk(mime: str, body: bytes) -> str | None:
@@ -170,7 +176,7 @@ class _Reader:
         title = tree.css_first("title")
         if title is not None and _inside(title, "svg"):
             title = next((node for node in tree.tags("title") if not _inside(node, "svg")), None)
-        page.title = None if title is None else collapse(title.text(), self._policy.title_chars)
+        page.title = (title and collapse(title.text(), self._policy.title_chars)) or None
         if root is not None:
             said = root.attributes
             page.language = collapse(said.get("lang") or said.get("xml:lang") or "", 35) or None
@@ -213,7 +219,7 @@ class _Reader:
             words = (word.strip().lower() for word in content[:4096].split(","))
             self._page.robots = (*self._page.robots, *filter(None, words))[: self._policy.robots_words]
         elif name == "description" and self._page.description is None:
-            self._page.description = collapse(content, self._policy.description_chars)
+            self._page.description = collapse(content, self._policy.description_chars) or None
         elif said.get("http-equiv"):
             self._pragma((said["http-equiv"] or "").strip().lower(), content)
 

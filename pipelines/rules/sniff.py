@@ -210,8 +210,8 @@ _FORMATTING_CODES: Final = _codes(_FORMATTING_NAMES)
 
 TREE_WORK: Final = 400_000_000
 """Steps of the tree builder that a page may cost in the worst case: about half a second in lexbor."""
-TREE_NODES: Final = 1_000_000
-"""Elements that unclosed formatting may multiply into: about 0.8 s and 400 MB in lexbor when all are made."""
+TREE_NODES: Final = 500_000
+"""Elements that unclosed formatting may multiply into: about 0.4 s and 200 MB in lexbor when all are made."""
 TAG_ATTRIBUTES: Final = 5_000
 """Attributes of one tag: their comparison is quadratic, 30,000 take 1.5 s in lexbor."""
 _LONG_TAG: Final = 65_536
@@ -227,10 +227,13 @@ def junk_of(body: bytes) -> str | None:
     head = body[:1024]
     if len(head) - len(head.translate(None, _CONTROL)) > len(head) // 10 and not _looks_utf16(head):
         return "binary"
-    if len(body) > _LONG_TAG and _attribute_flood(body):
+    data = np.frombuffer(body, dtype=np.uint8)
+    if len(body) > _LONG_TAG and (_attribute_flood(body, data) or _root_flood(body, data)):
         return "attributes"
-    tags = int(np.count_nonzero(np.frombuffer(body, dtype=np.uint8) == 0x3C))
+    tags = int(np.count_nonzero(data == 0x3C))
     if tags * tags <= 4 * TREE_NODES:  # half of them open, the other half multiplied by those
+        return None
+    if tags <= 4_000 and (tags - 2 * body.count(b"</")) * tags <= 2 * TREE_NODES:
         return None
     depth, formatting = _pressure(body)
     if formatting * tags > TREE_NODES and formatting > 500:
@@ -242,16 +245,32 @@ def _looks_utf16(head: bytes) -> bool:
     return head.startswith(_BOMS[1:]) or head[:40].count(b"\0") in (20, 19)
 
 
-def _attribute_flood(body: bytes) -> bool:
+def _attribute_flood(body: bytes, data: npt.NDArray[np.uint8]) -> bool:
     """Tell whether a tag longer than 64 KB has too many attributes."""
-    ends = np.flatnonzero(np.frombuffer(body, dtype=np.uint8) == 0x3E)
-    edges = np.concatenate(([-1], ends, [len(body)]))
+    edges = np.concatenate(([-1], np.flatnonzero(data == 0x3E), [len(body)]))
     for gap in np.flatnonzero(np.diff(edges) > _LONG_TAG):
         piece = body[edges[gap] + 1 : edges[gap + 1]]
-        bare = re.sub(rb"\"[^\"]*\"|'[^']*'", b"", piece[piece.find(b"<") :])
-        if len(re.findall(rb"[\s/]+[^\s/]", bare)) > TAG_ATTRIBUTES:
+        if b"<" in piece and _attributes_in(piece[piece.find(b"<") :]) > TAG_ATTRIBUTES:
             return True
     return False
+
+
+def _attributes_in(tag: bytes) -> int:
+    bare = re.sub(rb"\"[^\"]*\"|'[^']*'", b"", tag)
+    return len(re.findall(rb"[\s/]+[^\s/]", bare))
+
+
+_ROOT_TAG: Final = re.compile(rb"<(?:html|body)[\s/][^>]*", re.I)
+
+
+def _root_flood(body: bytes, data: npt.NDArray[np.uint8]) -> bool:
+    """Tell whether html and body tags, which all add to one element, have too many attributes together."""
+    at = np.flatnonzero(data[:-2] == 0x3C)
+    first, second = data[at + 1] | 0x20, data[at + 2] | 0x20
+    like = ((first == 0x68) & (second == 0x74)) | ((first == 0x62) & (second == 0x6F))
+    if np.count_nonzero(like) <= 2:
+        return False
+    return sum(_attributes_in(tag) for tag in _ROOT_TAG.findall(body)) > TAG_ATTRIBUTES
 
 
 def _pressure(body: bytes) -> tuple[int, int]:
