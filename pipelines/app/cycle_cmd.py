@@ -52,7 +52,15 @@ def run(asked: Asked) -> int:
         stack.callback(reporter.close)
         if toy is not None:
             stack.enter_context(demo.running(toy, Path(lake), settings, reporter))
-        return _turn(settings, asked, reporter)
+        try:
+            return _turn(settings, asked, reporter)
+        except KeyboardInterrupt:
+            reporter.close()
+            print(
+                f"Stopped at once; what was committed is safe. Finish this cycle with: {go_on(asked)}",
+                file=sys.stderr,
+            )
+            return 130
 
 
 def _turn(settings: Settings, asked: Asked, reporter: Reporter) -> int:

@@ -7,10 +7,11 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.app.screen import PART_OF
 from pipelines.app.words import duration_words, figures, outcome_words, plan_words, ready_lines
 
 
@@ -31,25 +32,39 @@ class LiveReporter:
         self._answers = Text("", style="dim")
         self._tasks: dict[str, TaskID] = {}
         self._live = Live(Group(self._bars, self._answers), console=self._console, refresh_per_second=4)
-        self._shown = False
+        self._shown, self._planned = False, 0
+        self._ended: set[str] = set()
 
     def plan(self, info: Mapping[str, object]) -> None:
         """Draw the plan as a table."""
         self._console.print(_table("Plan", plan_words(info)))
 
     def step(self, name: str, done: int, total: int) -> None:
-        """Draw the step's bar; the fetch bar counts requests, once it is told of them."""
-        if name == "fetch" and name in self._tasks and self._bar(name).fields["note"]:
-            if total and done >= total:
-                self._bars.update(self._tasks[name], completed=self._bar(name).total)
+        """Draw the step's bar; that of fetch counts requests, once it is told of them."""
+        step = PART_OF.get(name, name)
+        if step in self._ended:
             return
-        self._draw(name, done, total, count=f"{done:,}/{total:,}" if total > 1 else "", note="")
+        ends = step == name and total > 0 and done >= total
+        if step == "fetch" and self._planned and not ends:
+            return
+        if ends:
+            self._ended.add(step)
+            self._end(step)
+        else:
+            self._draw(
+                step,
+                done,
+                total,
+                count=f"{done:,}/{total:,}" if total > 1 else "",
+                note="" if step == name else name,
+            )
 
     def fetch(self, done: int, planned: int, pages_s: float, outcomes: Mapping[str, int]) -> None:
         """Draw requests made of those planned, the rate, the time left, and the answers."""
         left = (
             f", {duration_words((planned - done) / pages_s)} left" if pages_s > 0 and planned > done else ""
         )
+        self._planned = planned
         self._answers.plain = f"        {outcome_words(outcomes)}"
         self._draw(
             "fetch", done, planned, count=f"{done:,}/{planned:,}", note=f"{pages_s:,.1f} pages/s{left}"
@@ -62,7 +77,9 @@ class LiveReporter:
     def final(self, report: Any) -> None:
         """Leave the bars, and print the figures and how to open the result."""
         self.close()
-        self._console.print(_table(f"Cycle {report.cycle}", figures(report)))
+        self._console.print(_table(f"Cycle {report.cycle}" if report.cycle else "", figures(report)))
+        if not report.cycle:
+            return
         self._console.print("Open it:")
         for label, line in ready_lines(self._lake):
             self._console.print(f"  {label:<9} {line}", markup=False, soft_wrap=True)
@@ -74,8 +91,12 @@ class LiveReporter:
             self._live.stop()
             self._shown = False
 
-    def _bar(self, name: str) -> Task:
-        return self._bars.tasks[self._tasks[name]]
+    def _end(self, step: str) -> None:
+        """Fill the bar; a step that was not drawn before gets one that is full."""
+        if step not in self._tasks:
+            self._draw(step, 1, 1, count="", note="")
+        bar = self._bars.tasks[self._tasks[step]]
+        self._bars.update(bar.id, completed=bar.total, note=bar.fields["note"] if step == "fetch" else "")
 
     def _draw(self, name: str, done: int, total: int, *, count: str, note: str) -> None:
         if not self._shown:

@@ -15,7 +15,8 @@ from typing import Any, Protocol, TextIO
 from pipelines.app.words import figures, outcome_words, plan_words, ready_lines
 
 QUIET_SECONDS = 10.0
-STEPS = ("open", "plan", "fetch", "sort", "gate", "seal", "merge", "commit")
+PART_OF = {"demand": "plan", "resolve": "plan", "select": "plan", "contents": "seal"}
+"""Parts of a step that have tasks of their own, and the step under whose name they are shown."""
 
 
 class Reporter(Protocol):
@@ -72,6 +73,7 @@ class PlainReporter:
     def __init__(self, out: TextIO, *, clock: Callable[[], float] = time.monotonic, lake: str = "") -> None:
         self._out, self._clock, self._lake = out, clock, lake
         self._began: dict[str, float] = {}
+        self._ended: set[str] = set()
         self._said = clock()
 
     def plan(self, info: Mapping[str, object]) -> None:
@@ -80,9 +82,13 @@ class PlainReporter:
 
     def step(self, name: str, done: int, total: int) -> None:
         """Print a line when the step ends, or when nothing was said for long."""
-        began = self._began.setdefault(name, self._clock())
-        if total and done >= total:
-            self._print(f"{name}: done in {self._clock() - began:.1f} s")
+        step = PART_OF.get(name, name)
+        began = self._began.setdefault(step, self._clock())
+        if step in self._ended:
+            return
+        if step == name and total and done >= total:
+            self._ended.add(step)
+            self._print(f"{step}: done in {self._clock() - began:.1f} s")
         elif self._due():
             self._print(f"{name}: {done} of {total}")
 
@@ -101,7 +107,7 @@ class PlainReporter:
         """Print the figures, a line each, and how to open the result."""
         for label, figure in figures(report):
             self._print(f"{label}: {figure}")
-        for label, line in ready_lines(self._lake):
+        for label, line in ready_lines(self._lake) if report.cycle else ():
             self._print(f"{label}: {line}")
 
     def close(self) -> None:

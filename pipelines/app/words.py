@@ -72,6 +72,9 @@ def time_words(moment: datetime | int | None, *, now: datetime | None = None) ->
 
 def figures(report: Any) -> Iterator[tuple[str, str]]:
     """Yield label and figure of a cycle's report, in the order of reading."""
+    if not report.cycle:
+        yield "nothing to do", _idle(report.next_due)
+        return
     yield "cycle", f"{report.cycle}" + (" (resumed)" if report.resumed else "")
     yield "planned", f"{report.planned:,} URLs"
     yield "requests", f"{report.requests:,}"
@@ -85,12 +88,19 @@ def figures(report: Any) -> Iterator[tuple[str, str]]:
         )
     yield "time", _time_of(report.seconds)
     if report.next_due is not None:
-        yield (
-            "next due",
-            time_words(report.next_due)
-            if isinstance(report.next_due, int | datetime)
-            else str(report.next_due),
-        )
+        yield "next due", _due(report.next_due)
+
+
+def _idle(next_due: str | datetime | None) -> str:
+    if next_due is None:
+        return "no URL waits for anything; bring seeds with noria seeds add, or --seeds"
+    return f"the next URL is due {_due(next_due)}"
+
+
+def _due(moment: str | datetime) -> str:
+    if moment == "now":
+        return "now: URLs are ready for the next cycle"
+    return time_words(datetime.fromisoformat(moment) if isinstance(moment, str) else moment)
 
 
 def _time_of(seconds: Mapping[str, float]) -> str:
