@@ -36,11 +36,25 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """What the file says to one product token: its rule lines in file order, and the pause that it asks for."""
+    """What the file says to one product token.
+
+    blocks, waits: rule lines, and pauses in ms, as lists that it shares with the tokens named beside it: a file
+    that names thousands of tokens before thousands of rules costs the sum of both, not the product.
+    """
 
     agent: str
-    rules: list[Line] = field(default_factory=list)
-    delay_ms: int | None = None
+    blocks: list[list[Line]] = field(default_factory=list)
+    waits: list[list[int]] = field(default_factory=list)
+
+    @property
+    def rules(self) -> list[Line]:
+        """The rule lines, in file order."""
+        return [line for block in self.blocks for line in block]
+
+    @property
+    def delay_ms(self) -> int | None:
+        """The longest pause that is asked for, None if none is."""
+        return max((wait for shared in self.waits for wait in shared), default=None)
 
 
 @dataclass(slots=True)
@@ -213,30 +227,39 @@ class _Grouping:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
         self.sitemaps: dict[str, None] = {}
-        self._ruled: dict[str, Group] = {}
-        self._delayed: dict[str, Group] = {}
+        self._named: set[str] = set()
+        self._block: list[Line] = []
+        self._waiting: set[str] = set()
+        self._waits: list[int] = []
         self._after_rule = self._after_delay = False
 
     def agent(self, value: str) -> None:
         if self._after_rule:
-            self._ruled = {}
+            self._named, self._block = set(), []
         if self._after_rule or self._after_delay:
-            self._delayed = {}
+            self._waiting, self._waits = set(), []
         self._after_rule = self._after_delay = False
         names = [value] if "(" in value else value.split(",")
         for token in filter(None, map(product_token, names)):
-            group = self.groups.setdefault(token, Group(token))
-            self._ruled[token] = self._delayed[token] = group
+            self._name(token, self.groups.setdefault(token, Group(token)))
+
+    def _name(self, token: str, group: Group) -> None:
+        if token not in self._named:
+            self._named.add(token)
+            group.blocks.append(self._block)
+        if token not in self._waiting:
+            self._waiting.add(token)
+            group.waits.append(self._waits)
 
     def rule(self, line: Line) -> None:
         self._after_rule = True
-        for group in self._ruled.values() if line.value else ():
-            group.rules.append(line)
+        if line.value:
+            self._block.append(line)
 
     def delay(self, wait_ms: int | None) -> None:
         self._after_delay = True
-        for group in self._delayed.values() if wait_ms is not None else ():
-            group.delay_ms = max(wait_ms or 0, group.delay_ms or 0)
+        if wait_ms is not None:
+            self._waits.append(wait_ms)
 
     def sitemap(self, value: str) -> None:
         if value and len(self.sitemaps) < MAX_SITEMAPS:

@@ -78,6 +78,15 @@ def test_field_case_thousands_of_agents_are_read_in_time():
     assert len(cut.judge("ourbot").rules) < len(whole.judge("ourbot").rules) == 20_000
 
 
+def test_thousands_of_agents_before_thousands_of_rules_cost_their_sum():
+    agents = "".join(f"User-agent: bot{i}\n" for i in range(12_000))
+    rules = Rules.parse((agents + "Disallow: /x\nCrawl-delay: 2\n" * 9_000).encode())
+    began = time.process_time()
+    assert not rules.allows(SITE + "/x", "bot7").allowed
+    assert rules.crawl_delay_ms("bot11999") == 2000
+    assert time.process_time() - began < 3.0
+
+
 def test_field_case_absurd_crawl_delays_are_taken_as_written_or_not_at_all():
     texts = field_case("robots-absurd-crawl-delay")["input"]["robots"]
     delays = [Rules.parse(text.encode()).crawl_delay_ms("ourbot") for text in texts]
