@@ -188,7 +188,7 @@ def _drop_www(url: Url, policy: CanonPolicy) -> Url:
 
 
 def _fold_scheme(url: Url, policy: CanonPolicy) -> Url:
-    return url._replace(scheme="http")
+    return url._replace(scheme="http", port=None if url.port == 80 else url.port)
 
 
 def _sort_query(url: Url, policy: CanonPolicy) -> Url:
