@@ -140,9 +140,9 @@ def links(plan: Plan, host: Host, index: int, port: int) -> list[Link]:
 
 def _neighbours(plan: Plan, host: Host, port: int) -> list[str]:
     """Return the roots that a seeded host links to, so that every host can be found from the seeds."""
-    if host not in plan.seeded:
+    turn = plan.turns.get(host.index)
+    if turn is None:
         return []
-    turn = plan.seeded.index(host)
     return [
         origin(other.name, port) + "/" for other in plan.hosts[turn :: len(plan.seeded)] if other is not host
     ]
@@ -212,6 +212,11 @@ def ordered(found: list[Link]) -> list[Link]:
     return found[::2] + found[1::2]
 
 
+def linked_urls(plan: Plan, host: Host, index: int, port: int) -> tuple[str, ...]:
+    """Return the absolute URLs that a page links to, in document order, without doubles."""
+    return tuple(dict.fromkeys(link.url for link in ordered(links(plan, host, index, port))))
+
+
 def payload(plan: Plan, host: Host, index: int, port: int, now_ms: int) -> tuple[bytes, str]:
     """Return a page's bytes at a time, content coding applied, and that coding."""
     number = document(plan, host, index)
@@ -255,11 +260,10 @@ def _page(plan: Plan, host_index: int, index: int, port: int, changed: int) -> A
     headers = [_content_type(plan, host, index), *_validators(host, change_key(plan, host, index), changed)]
     if coding != "identity":
         headers.append(("Content-Encoding", coding))
-    found = dict.fromkeys(link.url for link in ordered(links(plan, host, index, port)))
     if host.closes:
         headers.append(("Connection", "close"))
     framing, end = Framing.CHUNKED if host.chunked else Framing.LENGTH, End.CLOSE if host.closes else End.KEEP
-    return Answer(200, tuple(headers), body, framing, end=end, links=tuple(found))
+    return Answer(200, tuple(headers), body, framing, end=end, links=linked_urls(plan, host, index, port))
 
 
 def _content_type(plan: Plan, host: Host, index: int) -> tuple[str, str]:

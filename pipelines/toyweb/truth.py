@@ -145,9 +145,12 @@ class ToyWeb:
         host = self.host(name)
         if host is None:
             return None
-        made = self.answer(f"{name}:{parts.port or 80}", target, now_ms=now_ms)
+        index = pages.index_of(self.plan, host, target) if name == host.name else None
+        if index is None:
+            made = self.answer(f"{name}:{parts.port or 80}", target, now_ms=now_ms)
+        else:  # without the words of the page
+            made = Answer(links=pages.linked_urls(self.plan, host, index, parts.port or 80))
         outcome = self._outcome(host, target, made)
-        index = pages.index_of(self.plan, host, target)
         headless = outcome not in (None, of_status(made.status), Outcome.REDIRECT_LIMIT)
         return Known(
             url=url,

@@ -65,6 +65,7 @@ def paragraph(language: str, key: str, sentences: int) -> str:
     return " ".join(sentence(language, draw(key, n) % SENTENCES) for n in range(sentences))
 
 
+@lru_cache(maxsize=65_536)
 def phrase(language: str, key: str, words: int) -> str:
     """Return some words for a title or an anchor."""
     vocabulary = VOCABULARY[language]

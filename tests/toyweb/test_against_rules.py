@@ -88,6 +88,7 @@ def test_the_page_reader_reads_every_charset_that_a_host_declares():
 
 def test_sitemaps_name_every_page_of_their_host():
     web = ToyWeb()
+    pages = {known.url for known in web.urls(PORT) if known.sort == "page"}
     for host in (host for host in web.hosts if host.sitemap != "none"):
         rules = Rules.parse(web.payload(origin(host.name, PORT) + "/robots.txt", NOW))
         waiting, listed = list(rules.sitemaps), set()
@@ -95,7 +96,6 @@ def test_sitemaps_name_every_page_of_their_host():
             for entry in stream([web.payload(url, NOW)], url=url, policy=SitemapPolicy()):
                 waiting += [entry.url] if entry.kind == "sitemap" else []
                 listed |= {entry.url} if entry.kind == "url" else set()
-        pages = {known.url for known in web.urls(PORT) if known.host == host.name and known.sort == "page"}
         assert len(listed) == host.size
         assert listed <= pages
 
