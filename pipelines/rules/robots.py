@@ -127,8 +127,9 @@ class Rules:
 
 
 PROTEGO_RULES = 48
-"""Groups of more rules than this are judged by the index alone: Protego looks at its rules one by one, which takes
-up to 0.5 ms a URL in the largest real files. 83 % of them have fewer; on all of them the two agree."""
+"""Groups of more rules than this are judged by the index alone: Protego looks at its rules one by one, which was
+measured to take up to 1.3 ms a URL in the largest real file (19,125 rules), where the index takes 2 µs. 84 % of the
+4,230 real files have fewer rules."""
 
 
 class Judge:

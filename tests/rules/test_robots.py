@@ -160,7 +160,7 @@ def test_rules_pickle_and_equal_bytes_are_equal_rules():
 
 
 def test_a_verdict_takes_ten_microseconds_at_most():
-    """Measured: 1.8 µs without Protego, 3.6 µs with it; over the 4,230 real files 4.8 µs, p90 7.3, p99 15.6."""
+    """Measured: 6 to 8 µs for these 40 lines; over the 4,230 real files 4.8 µs, p90 7.3 µs, p99 15.5 µs."""
     lines = "".join(f"Disallow: /area{i}/*/private\nDisallow: /part{i}/\n" for i in range(20))
     rules = Rules.parse(f"User-agent: *\n{lines}".encode())
     urls = [f"{SITE}/part{i % 40}/blog/2024/{i}" for i in range(1000)]
