@@ -18,6 +18,7 @@ else:
 ISAL_ERROR: type[Exception] = isal_zlib.IsalError  # type: ignore[assignment]  # its stub names an instance
 STAGES = 5  # codings on top of each other; three have been seen
 ZSTD_WINDOW_LOG = 25  # 32 MB of memory at most; RFC 9659 asks for 8 MB, single-segment frames have more
+TOO_EARLY = "the coded stream ends too early"
 STEP = 512  # bytes fed at a time where a damaged stream is read up to its damage
 ALIASES = {"x-gzip": "gzip", "x-deflate": "deflate", "x-zstd": "zstd", "x-br": "br", "brotli": "br"}
 BINARY = bytes(byte for byte in range(32) if byte not in b"\t\n\x0c\r\x1b")  # WHATWG MIME sniffing, 3
@@ -166,7 +167,7 @@ def _inflate(data: bytes, wbits: int, room: int) -> tuple[_Stage, bytes]:
         return _salvage(lambda: zlib.decompressobj(wbits), data, room), b""
     if machine.eof:
         return _Stage(out, True, None), machine.unused_data
-    return _Stage(out, False, None if len(out) >= room else "the coded stream ends too early"), b""
+    return _Stage(out, False, None if len(out) >= room else TOO_EARLY), b""
 
 
 def _salvage(start: Callable[[], zlib._Decompress], data: bytes, room: int) -> _Stage:
@@ -203,20 +204,21 @@ def _steps(data: bytes, *, machine_fails: Callable[[bytes], bool]) -> Iterable[b
 
 def _brotli(data: bytes, limit: int) -> _Stage:
     machine = brotli.Decompressor()
-    out, got, error = list[bytes](), 0, None
+    out, got = list[bytes](), 0
     try:
         piece = machine.process(data, output_buffer_limit=limit + 1)
         while True:
             out.append(piece)
             got += len(piece)
-            if got > limit or machine.is_finished() or (not piece and machine.can_accept_more_data()):
-                break
+            if got > limit:
+                return _Stage(b"".join(out), False, None)
+            if machine.is_finished():
+                return _Stage(b"".join(out), True, None)
+            if not piece and machine.can_accept_more_data():
+                return _Stage(b"".join(out), False, TOO_EARLY)
             piece = machine.process(b"", output_buffer_limit=limit + 1 - got)
     except brotli.error as failure:
-        error = f"damaged: {failure}"
-    if error is None and not machine.is_finished() and got <= limit:
-        error = "the coded stream ends too early"
-    return _Stage(b"".join(out), machine.is_finished() and error is None, error)
+        return _Stage(b"".join(out), False, f"damaged: {failure}")
 
 
 def _zstd(data: bytes, limit: int) -> _Stage:
@@ -237,7 +239,7 @@ def _zstd(data: bytes, limit: int) -> _Stage:
             if got > limit:
                 return _Stage(b"".join(out), False, None)
             if not machine.eof:
-                return _Stage(b"".join(out), False, "the coded stream ends too early")
+                return _Stage(b"".join(out), False, TOO_EARLY)
             rest = machine.unused_data
     except zstd.ZstdError as failure:
         return _Stage(b"".join(out), False, f"damaged: {failure}")

@@ -18,12 +18,13 @@ from aiohttp import (
     ClientConnectorCertificateError,
     ClientConnectorError,
     ClientConnectorSSLError,
+    ClientTimeout,
     TCPConnector,
 )
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest, ConnectionKey
-from aiohttp.connector import AddrInfoType
+from aiohttp.connector import AddrInfoType, Connection
 from yarl import URL
 
 from pipelines.net.answer import AnswerReader
@@ -31,6 +32,8 @@ from pipelines.net.clock import Clock
 from pipelines.net.dns import DnsError, Resolver
 from pipelines.rules.addresses import AddressPolicy, refusal
 from pipelines.rules.outcome import Outcome
+
+NO_TIMEOUT = ClientTimeout()  # the fetcher's own time-out is around the whole
 
 
 class AddressRefused(OSError):
@@ -179,6 +182,13 @@ class WireProtocol(ResponseHandler):
             self._answered.set_result(None)
 
 
+def wire_of(connection: Connection) -> WireProtocol:
+    """Return the protocol of a connection that is in use."""
+    protocol = connection.protocol
+    assert isinstance(protocol, WireProtocol)
+    return protocol
+
+
 class WireConnector(TCPConnector):
     """aiohttp's connector, speaking through WireProtocol and never to an address that is not public."""
 
@@ -207,6 +217,23 @@ class WireConnector(TCPConnector):
     def idle(self) -> int:
         """How many sites have a kept connection."""
         return len(self._conns)
+
+    async def kept(self, destination: Destination) -> Connection | None:
+        """Return a kept connection that can carry a request, or None; stale ones are closed."""
+        while (connection := await self._get(destination.connection_key, [])) is not None:
+            if wire_of(connection).is_fresh(self._loop.time()):
+                return connection
+            connection.close()
+        return None
+
+    async def opened(self, destination: Destination) -> Connection:
+        """Return a new connection, or one that was given back meanwhile; raises what `outcome_of` knows."""
+        while True:
+            connection = await self.connect(destination, [], NO_TIMEOUT)
+            wire = wire_of(connection)
+            if not wire.requests or wire.is_fresh(self._loop.time()):
+                return connection
+            connection.close()
 
     def _socket(self, info: AddrInfoType) -> socket.socket:
         family, kind, proto, _, where = info
@@ -264,5 +291,7 @@ def outcome_of(error: BaseException, *, tls: bool) -> Outcome:
 
 def sentence_of(error: BaseException) -> str:
     """Return what people should read about a failure to connect."""
+    if isinstance(error, TimeoutError):
+        return "no connection in time ([fetch] connect_ms)"
     cause = error.os_error if isinstance(error, ClientConnectorError) else error
     return str(cause if isinstance(cause, AddressRefused) else error) or type(error).__name__

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from multiprocessing.connection import Connection
+from typing import cast
 
 import aiohttp
 import uvloop
@@ -33,8 +34,7 @@ class Served(asyncio.Protocol):
     """Answers every request with the same page."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         for _ in range(data.count(b"\r\n\r\n")):
