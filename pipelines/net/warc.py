@@ -1,17 +1,17 @@
-"""WARC files, as the rest of Noria names them: `warc_write` appends, `warc_read` reads, `warc_check` judges."""
+"""WARC files, as the rest of Noria names them: `warc_spool` appends, `warc_read` reads, `warc_check` judges."""
 
 from __future__ import annotations
 
 from pipelines.net.warc_check import faults, verify
 from pipelines.net.warc_read import members, read_at, read_records
 from pipelines.net.warc_record import WarcFault, WarcRecord, dechunked
+from pipelines.net.warc_spool import Spool, sync_folder
 from pipelines.net.warc_write import (
     EMPTY_DIGEST,
     IDENTICAL_PAYLOAD,
     NOT_MODIFIED,
     RecordMaker,
     Revisit,
-    Spool,
     Stored,
     WarcError,
     WarcInfo,
@@ -19,7 +19,6 @@ from pipelines.net.warc_write import (
     first_member,
     revisit_member,
     storable,
-    sync_folder,
     target_uri,
     uuid_urn,
     warc_date,

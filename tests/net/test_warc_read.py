@@ -8,11 +8,11 @@ import zlib
 from base64 import b32encode
 from functools import cache
 from hashlib import sha1
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from backports import zstd
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
@@ -31,6 +31,7 @@ from pipelines.net.warc import (
     warcinfo_member,
 )
 from pipelines.net.warc_check import digest_matches
+from pipelines.net.warc_stream import zstd
 from tests.net.warc_cases import info
 from tests.shared import shared
 
@@ -340,8 +341,6 @@ def test_the_standard_is_asked_of_every_record() -> None:
         return "; ".join(map(str, faults_of(RecordMaker().member(list(fields), block))))
 
     def faults_of(member: bytes) -> list[WarcFault]:
-        from io import BytesIO
-
         return list(faults(BytesIO(warcinfo_member(info()) + member)))
 
     good = [("WARC-Type", "response"), ("WARC-Record-ID", "<urn:x:1>"), ("WARC-Date", "2025-12-01T10:00:00Z"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -222,8 +223,6 @@ def test_a_record_has_the_bytes_that_warcio_itself_would_write() -> None:
               ("WARC-Payload-Digest", f"sha1:{digest_of(b'abc')}")]  # fmt: skip
     builder = RecordBuilder(warc_version="WARC/1.1")
     writer = BufferWARCWriter(gzip=False, warc_version="WARC/1.1")
-    from io import BytesIO
-
     record = builder.create_warc_record(
         "http://a.example/", "response", payload=BytesIO(block), length=len(block),
         warc_content_type="application/http;msgtype=response", warc_headers_dict=dict(fields),
