@@ -33,6 +33,7 @@ from pipelines.net.dns import DnsError, Resolver
 from pipelines.rules.addresses import AddressPolicy, refusal
 from pipelines.rules.outcome import Outcome
 
+EARLY_BYTES = 65_536  # taken from a server that answers before it is asked
 NO_TIMEOUT = ClientTimeout()  # the fetcher's own time-out is around the whole
 
 
@@ -108,6 +109,7 @@ class WireProtocol(ResponseHandler):
         self.first_byte_ms: int | None = None  # monotonic
         self.last_byte = 0.0  # loop time
         self.timed_out: str | None = None  # which time-out ended the exchange
+        self._early = b""  # bytes that came before the first request
         self._reader: AnswerReader | None = None
         self._answered: asyncio.Future[None] | None = None
         self._poll: select.poll | None = None
@@ -154,12 +156,10 @@ class WireProtocol(ResponseHandler):
         self._wake()
 
     def data_received(self, data: bytes) -> None:
-        """Hand the bytes on; bytes that nobody asked for close the connection."""
+        """Hand the bytes on; bytes that nobody asked for close a connection, but for a server that answers at once."""
         reader = self._reader
         if reader is None:
-            self.force_close()
-            if self.transport is not None:
-                self.transport.close()
+            self._out_of_turn(data)
             return
         if self.first_byte_ms is None:
             self.first_byte_ms = self.clock.monotonic_ms()
@@ -168,6 +168,20 @@ class WireProtocol(ResponseHandler):
         reader.feed(data)
         if reader.done:
             self._wake()
+
+    def catch_up(self) -> None:
+        """Read what a hasty server sent before the request was written."""
+        early, self._early = self._early, b""
+        if early:
+            self.data_received(early)
+
+    def _out_of_turn(self, data: bytes) -> None:
+        if not self.requests and len(self._early) < EARLY_BYTES:
+            self._early += data
+            return
+        self.force_close()
+        if self.transport is not None:
+            self.transport.close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Tell the reader that no more will come."""

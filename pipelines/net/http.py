@@ -42,7 +42,7 @@ from pipelines.net.dns import DnsError, DnsPolicy, Resolver
 from pipelines.net.exchange import Exchange
 from pipelines.net.request import RequestHeads
 from pipelines.net.watch import Watch
-from pipelines.rules.addresses import AddressPolicy
+from pipelines.rules.addresses import AddressPolicy, port_refusal
 from pipelines.rules.outcome import Outcome, of_status
 from pipelines.rules.whatwg import parse
 
@@ -142,6 +142,10 @@ class Fetcher:
             exchange.outcome, exchange.error = Outcome.URL_REFUSED, f"not an http or https URL: {url[:200]!r}"
             return exchange
         destination, target = wanted
+        exchange.error = port_refusal(destination.port)
+        if exchange.error is not None:
+            exchange.outcome = Outcome.URL_REFUSED
+            return exchange
         async with self._slots:
             connection = await self._connected(destination, exchange)
             if connection is None:
@@ -195,6 +199,7 @@ class Fetcher:
             if protocol.transport is not None and not answered.done():
                 protocol.transport.write(request)
                 exchange.request_head = request
+                protocol.catch_up()
             await answered
         finally:
             watch.stop()

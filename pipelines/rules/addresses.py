@@ -61,6 +61,16 @@ REFUSED_V6: tuple[tuple[str, str], ...] = (
     ("8000::/1", "reserved"),
 )
 
+# Ports of other protocols, which browsers refuse too: WHATWG Fetch, "port blocking" (bad ports).
+REFUSED_PORTS = frozenset(
+    {
+        0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
+        109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526,
+        530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659,
+        4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+    }
+)  # fmt: skip
+
 
 def _table(rows: Sequence[tuple[str, str]]) -> tuple[tuple[Network, str], ...]:
     return tuple((ipaddress.ip_network(text), f"{word} ({text})") for text, word in rows)
@@ -150,6 +160,17 @@ def refusal(address: str, policy: AddressPolicy, *, port: int | None = None) -> 
     if reason is None or any(one.covers(parsed, port) for one in policy.permissions):
         return None
     return reason
+
+
+def port_refusal(port: int | None) -> str | None:
+    """Return why that port must not be asked for web pages, or None where it may.
+
+    >>> port_refusal(25)
+    'port 25 belongs to another protocol (WHATWG Fetch, bad ports)'
+    """
+    if port in REFUSED_PORTS:
+        return f"port {port} belongs to another protocol (WHATWG Fetch, bad ports)"
+    return None
 
 
 @lru_cache(maxsize=4096)

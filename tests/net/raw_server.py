@@ -41,6 +41,7 @@ class RawServer:
     tls: ssl.SSLContext | None = None
     address: str = "127.0.0.1"
     greeting: bytes | None = None  # sent at once and then closed: a server of another protocol
+    hasty: bytes = b""  # sent at once, before any request; then requests are answered by the routes
     silent: bool = False  # takes connections and never says a word
     requests: list[bytes] = field(default_factory=list)  # heads as received
     connections: int = 0
@@ -78,6 +79,7 @@ class RawServer:
             elif self.greeting is not None:
                 writer.write(self.greeting)
             elif self.connections <= CONNECTIONS:
+                writer.write(self.hasty)
                 with contextlib.suppress(
                     ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
                 ):

@@ -143,6 +143,18 @@ def test_bytes_that_come_late_end_a_kept_connection() -> None:
     run(test, {"GET /x": Script((PAGE,), "keep")})
 
 
+def test_a_server_that_answers_before_it_is_asked_is_heard() -> None:
+    async def main() -> None:
+        async with (
+            RawServer({"GET /x": Script((), "hold")}, hasty=PAGE) as server,
+            Fetcher(POLICY, NAMES) as fetcher,
+        ):
+            exchange = await fetcher.fetch(server.url("/x"))
+            assert (exchange.outcome, exchange.body) == (Outcome.OK, b"plums") and exchange.request_head
+
+    uvloop.run(main())
+
+
 def test_a_request_is_never_sent_twice() -> None:
     """P1: a kept connection that ends on the second request is a failure, not a reason to ask again at once."""
 
@@ -256,6 +268,7 @@ REFUSED: dict[str, Outcome] = {
     "http://bad.test/": Outcome.ADDRESS_REFUSED,
     "http://167772161/": Outcome.ADDRESS_REFUSED,
     "http://[::ffff:127.0.0.1]/": Outcome.ADDRESS_REFUSED,
+    "http://127.0.0.1:25/": Outcome.URL_REFUSED,
     "ftp://a.test/": Outcome.URL_REFUSED,
     "http:///": Outcome.URL_REFUSED,
     "http://a b.test/": Outcome.URL_REFUSED,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.rules.addresses import REFUSED_V4, REFUSED_V6, AddressPolicy, allowed, refusal
+from pipelines.rules.addresses import REFUSED_V4, REFUSED_V6, AddressPolicy, allowed, port_refusal, refusal
 
 NOBODY = AddressPolicy()
 
@@ -90,3 +90,8 @@ def test_a_permission_for_an_ipv6_port_is_read() -> None:
 def test_a_permission_that_is_none_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="allow_addresses"):
         refusal("127.0.0.1", AddressPolicy((text,)))
+
+
+def test_ports_of_other_protocols_are_refused_and_those_of_the_web_are_not() -> None:
+    assert all(port_refusal(port) for port in (22, 25, 53, 6667, 10080))
+    assert not any(port_refusal(port) for port in (None, 80, 443, 8080, 8443, 3000))
