@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import ada_url
@@ -38,6 +39,7 @@ UNFOLLOWED: Final = frozenset({"nofollow", "ugc", "sponsored"})
 """The rel words by which a page says that it does not vouch for a link."""
 
 
+@lru_cache(maxsize=4096)
 def link_kind(rel: str) -> str | None:
     """Return which kind of link a rel value (lower case) makes of a link element; None if of no interest.
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from pipelines.rules.charset import charset_of, codec_of, decode
+from pipelines.rules.charset import DEFAULT, charset_of, codec_of, decode
 from pipelines.rules.links import (
     Collector,
     Link,
@@ -126,7 +126,7 @@ def _parse_into(page: Page, body: bytes, url: str, policy: PagePolicy, with_text
 
 def _source(body: bytes, charset: str) -> bytes | str:
     """Return what the parser takes: UTF-8 as it is, anything else decoded."""
-    if charset == "utf-8":
+    if charset == "utf-8" or (charset == DEFAULT and body.isascii()):
         return body.removeprefix(b"\xef\xbb\xbf")
     return decode(body, charset)
 
@@ -247,8 +247,11 @@ class _Reader:
                     continue
             rel = said.get("rel")
             if not rel:
-                if href[:1] == "#":
-                    href = ""
+                at = href.find("#")
+                if at >= 0 and (
+                    at == 0 or href[at - 1] > " "
+                ):  # a blank before the hash sign is part of the URL
+                    href = href[:at]
                 if href in done:
                     continue
                 done.add(href)

@@ -233,12 +233,17 @@ def junk_of(body: bytes) -> str | None:
     tags = int(np.count_nonzero(data == 0x3C))
     if tags * tags <= 4 * TREE_NODES:  # half of them open, the other half multiplied by those
         return None
-    if tags <= 4_000 and (tags - 2 * body.count(b"</")) * tags <= 2 * TREE_NODES:
+    if tags <= 4_000 and (tags - 2 * _ends(data)) * tags <= 2 * TREE_NODES:
         return None
     depth, formatting = _pressure(body)
     if formatting * tags > TREE_NODES and formatting > 500:
         return "formatting"
     return "nesting" if depth * tags > TREE_WORK else None
+
+
+def _ends(data: npt.NDArray[np.uint8]) -> int:
+    """Count the end tags: a quarter of the cost of `bytes.count` with two letters."""
+    return int(np.count_nonzero(data[1:][data[:-1] == 0x3C] == 0x2F))
 
 
 def _looks_utf16(head: bytes) -> bool:

@@ -21,7 +21,7 @@ from pipelines.rules.urls import resolve, wire
 from tests.shared import shared
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-EVERYTHING = PagePolicy(forms=True, images=True, srcset=True)
+PLAIN, EVERYTHING = PagePolicy(), PagePolicy(forms=True, images=True, srcset=True)
 KINDS = {
     "a": ("a",), "area": ("area",), "iframe": ("iframe",), "frame": ("frame",), "img": ("img",), "form": ("form",),
     "link": ("canonical", "alternate", "next", "prev"),
@@ -42,7 +42,7 @@ def read(
     body: bytes | str,
     url: str = "http://a.example/b/c",
     *,
-    policy: PagePolicy = PagePolicy(),
+    policy: PagePolicy = PLAIN,
     content_type: str | None = "text/html; charset=utf-8",
     link_header: str | None = None,
     with_text: bool = False,
@@ -186,7 +186,8 @@ def test_46_w3lib_base_and_refresh_calls_are_right_or_reviewed():
             continue
         refresh = [link.url for link in page.links if link.kind == "refresh"]
         seconds, target = call["result"]
-        if call["test"] not in reviewed or call["kwargs"] == {} and call["test"].startswith("test_inside"):
+        by_default = call["test"].startswith("test_inside") and not call["kwargs"]
+        if by_default or call["test"] not in reviewed:
             assert refresh == ([wire(target)] if target else []), call
             assert page.refresh_seconds == (None if seconds is None else int(seconds)), call
 
@@ -226,6 +227,33 @@ def test_5_robots_meta_files():
     for case in cases:
         words = read(shared(f"data/html/{case['file']}").read_bytes()).robots
         assert ("noindex" in words, "nofollow" in words) == (not case["index"], not case["follow"]), case
+
+
+SMALL_FILES = {
+    "stormcrawler/duplicateLinks": {"http://stormcrawler.net/"},
+    "stormcrawler/javascriptLinks": {"http://a.example/b/mylink"},
+    "stormcrawler/redir": {"http://www.somesite.com/site"},
+    "scrapy/linkextractor": {
+        "http://example.com/sample1.html", "http://example.com/sample2.html", "http://example.com/sample3.html",
+        "http://www.google.com/something", "http://example.com/innertag.html", "http://example.com/page%204.html",
+    },
+    "scrapy/linkextractor_latin1": {
+        "http://example.com/sample_%C3%B1.html", "http://example.com/sample_%C3%A1.html",
+        "http://example.com/sample_%C3%B6.html?price=%C2%A332&%C2%B5=unit",
+    },
+    "scrapy/linkextractor_no_href": {
+        "http://example.com/author/Albert-Einstein", "http://example.com/page/1/", "http://example.com/page/3/",
+        "http://example.com/page/4/",
+    },
+    "scrapy/linkextractor_noenc": {"http://example.com/sample_%C3%B1.html", "http://example.com/sample_%E2%82%AC.html"},
+}  # fmt: skip
+
+
+def test_7_small_files_of_stormcrawler_and_scrapy():
+    for name, wanted in SMALL_FILES.items():
+        page = read(shared(f"data/html/{name}.html").read_bytes(), content_type="text/html", with_text=True)
+        assert {link.url for link in page.links} == wanted, name
+        assert len(page.links) == len(wanted), name
 
 
 # --- field cases -------------------------------------------------------------------------------------------
