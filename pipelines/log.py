@@ -40,8 +40,6 @@ def start(settings: Log, *, at_work: bool = False) -> None:
         Path(settings.folder).mkdir(parents=True, exist_ok=True)
         file = logging.FileHandler(Path(settings.folder) / FILE, encoding="utf-8")
         _add(root, file, structlog.processors.JSONRenderer(), level)
-    for name in NOISY:
-        logging.getLogger(name).setLevel(max(level, logging.WARNING))
     structlog.configure(
         processors=[*_shared(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -60,6 +58,7 @@ def stop() -> None:
 
 def _add(root: logging.Logger, handler: logging.Handler, renderer: Any, level: int) -> None:
     handler.setLevel(level)
+    handler.addFilter(_not_chatter)  # on the handler: distributed sets its loggers' levels itself, and later
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=_shared(),
@@ -68,6 +67,10 @@ def _add(root: logging.Logger, handler: logging.Handler, renderer: Any, level: i
     )
     handler.of_noria = True  # type: ignore[attr-defined]
     root.addHandler(handler)
+
+
+def _not_chatter(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.WARNING or not record.name.startswith(NOISY)
 
 
 def _shared() -> list[Any]:

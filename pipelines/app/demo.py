@@ -40,6 +40,8 @@ class Wish(Enum):
 
 MARK = "toyweb.json"
 HOSTS, SEED, PORT = 40, 1, 8081
+PAGES_EACH = 15
+"""Start pages of a host: enough for a first cycle that shows something."""
 PACE = {
     "window": {"seconds": 20},
     "fetch": {"connect_ms": 2_000, "first_byte_ms": 4_000, "idle_ms": 3_000, "total_ms": 10_000},
@@ -134,7 +136,8 @@ def _seed(toy: Toy, path: Path, settings: Settings) -> None:
     if not (path / MARK).exists():
         write_atomic(path / MARK, json.dumps(asdict(toy)).encode())
     if found.cycle == 0 and not inbox.pending(path):
-        inbox.put(path, [{"url": url, "source": "seed"} for url in toy.web.seeds(toy.port)], kind="seed")
+        urls = toy.web.seeds(toy.port, pages_each=PAGES_EACH, all_hosts=True)
+        inbox.put(path, [{"url": url, "source": "seed"} for url in urls], kind="seed")
 
 
 def _read(mark: Path) -> Toy:

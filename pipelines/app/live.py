@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.app.screen import PART_OF
+from pipelines.app.screen import ORDER, PART_OF
 from pipelines.app.words import duration_words, figures, outcome_words, plan_words, ready_lines
 
 
@@ -32,7 +32,7 @@ class LiveReporter:
         self._answers = Text("", style="dim")
         self._tasks: dict[str, TaskID] = {}
         self._live = Live(Group(self._bars, self._answers), console=self._console, refresh_per_second=4)
-        self._shown, self._planned = False, 0
+        self._shown, self._planned, self._rate = False, 0, ""
         self._ended: set[str] = set()
 
     def plan(self, info: Mapping[str, object]) -> None:
@@ -40,35 +40,26 @@ class LiveReporter:
         self._console.print(_table("Plan", plan_words(info)))
 
     def step(self, name: str, done: int, total: int) -> None:
-        """Draw the step's bar; that of fetch counts requests, once it is told of them."""
+        """Draw the step's bar; that of fetch counts URLs, once it is told of them."""
         step = PART_OF.get(name, name)
         if step in self._ended:
             return
-        ends = step == name and total > 0 and done >= total
-        if step == "fetch" and self._planned and not ends:
-            return
-        if ends:
+        if step == name and total > 0 and done >= total:
             self._ended.add(step)
             self._end(step)
-        else:
-            self._draw(
-                step,
-                done,
-                total,
-                count=f"{done:,}/{total:,}" if total > 1 else "",
-                note="" if step == name else name,
-            )
+            self._begin_next(step)
+        elif step != "fetch" or not self._planned:
+            count = f"{done:,}/{total:,}" if total > 1 else ""
+            self._draw(step, done, total, count=count, note="" if step == name else name)
 
     def fetch(self, done: int, planned: int, pages_s: float, outcomes: Mapping[str, int]) -> None:
-        """Draw requests made of those planned, the rate, the time left, and the answers."""
-        left = (
-            f", {duration_words((planned - done) / pages_s)} left" if pages_s > 0 and planned > done else ""
-        )
+        """Draw URLs fetched of those planned, the rate, the time left, and the answers."""
         self._planned = planned
         self._answers.plain = f"        {outcome_words(outcomes)}"
-        self._draw(
-            "fetch", done, planned, count=f"{done:,}/{planned:,}", note=f"{pages_s:,.1f} pages/s{left}"
-        )
+        if pages_s > 0:
+            left = f", {duration_words((planned - done) / pages_s)} left" if planned > done else ""
+            self._rate = f"{pages_s:,.1f} pages/s{left}"
+        self._draw("fetch", done, planned, count=f"{done:,}/{planned:,}", note=self._rate)
 
     def message(self, text: str) -> None:
         """Print it above the bars."""
@@ -96,7 +87,13 @@ class LiveReporter:
         if step not in self._tasks:
             self._draw(step, 1, 1, count="", note="")
         bar = self._bars.tasks[self._tasks[step]]
-        self._bars.update(bar.id, completed=bar.total, note=bar.fields["note"] if step == "fetch" else "")
+        self._bars.update(bar.id, completed=bar.total, note="")
+
+    def _begin_next(self, step: str) -> None:
+        """Show what is under way now, also where nothing is heard of it yet."""
+        following = ORDER[ORDER.index(step) + 1 :] if step in ORDER else ()
+        if following and following[0] not in self._tasks:
+            self._draw(following[0], 0, 1, count="", note="")
 
     def _draw(self, name: str, done: int, total: int, *, count: str, note: str) -> None:
         if not self._shown:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TextIO
 from pipelines.app.words import figures, outcome_words, plan_words, ready_lines
 
 QUIET_SECONDS = 10.0
+ORDER = ("open", "plan", "fetch", "sort", "gate", "seal", "merge", "commit")
 PART_OF = {"demand": "plan", "resolve": "plan", "select": "plan", "contents": "seal"}
 """Parts of a step that have tasks of their own, and the step under whose name they are shown."""
 
@@ -72,8 +73,8 @@ class PlainReporter:
 
     def __init__(self, out: TextIO, *, clock: Callable[[], float] = time.monotonic, lake: str = "") -> None:
         self._out, self._clock, self._lake = out, clock, lake
-        self._began: dict[str, float] = {}
         self._ended: set[str] = set()
+        self._since = clock()
         self._said = clock()
 
     def plan(self, info: Mapping[str, object]) -> None:
@@ -83,25 +84,25 @@ class PlainReporter:
     def step(self, name: str, done: int, total: int) -> None:
         """Print a line when the step ends, or when nothing was said for long."""
         step = PART_OF.get(name, name)
-        began = self._began.setdefault(step, self._clock())
         if step in self._ended:
             return
         if step == name and total and done >= total:
             self._ended.add(step)
-            self._print(f"{step}: done in {self._clock() - began:.1f} s")
+            self._print(f"{step}: done in {self._clock() - self._since:.1f} s")
+            self._since = self._clock()
         elif self._due():
             self._print(f"{name}: {done} of {total}")
 
     def fetch(self, done: int, planned: int, pages_s: float, outcomes: Mapping[str, int]) -> None:
         """Print where the fetch stands, when nothing was said for long."""
         if self._due():
-            self._print(
-                f"fetch: {done:,} of {planned:,} requests, {pages_s:.1f} pages/s; {outcome_words(outcomes)}"
-            )
+            rate = f", {pages_s:,.1f} pages/s" if pages_s else ""
+            self._print(f"fetch: {done:,} of {planned:,} URLs{rate}; {outcome_words(outcomes)}")
 
     def message(self, text: str) -> None:
         """Print it."""
         self._print(text)
+        self._since = self._clock()
 
     def final(self, report: Any) -> None:
         """Print the figures, a line each, and how to open the result."""
