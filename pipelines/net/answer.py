@@ -273,7 +273,7 @@ class AnswerReader:
 def _end_of_head(buffer: bytes, start: int) -> int:
     """Return where the head ends (behind its blank line), or -1; line ends may be CRLF or LF."""
     crlf = buffer.find(b"\n\r\n", start)
-    bare = buffer.find(b"\n\n", start, crlf if crlf >= 0 else len(buffer))
+    bare = buffer.find(b"\n\n", start, crlf + 1 if crlf >= 0 else len(buffer))
     if bare >= 0:
         return bare + 2
     return crlf + 3 if crlf >= 0 else -1

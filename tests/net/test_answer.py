@@ -98,6 +98,7 @@ CASES = {
     "blank before the colon": Case(OK + b"Content-Length : 1\r\n\r\nx", body=b"x", reusable=True),
     "bare line feeds": Case(b"HTTP/1.1 200 OK\nContent-Length: 1\n\nx", body=b"x", reusable=True),
     "mixed line ends": Case(b"HTTP/1.1 200 OK\nA: b\r\nContent-Length: 1\n\r\nx", body=b"x", reusable=True),
+    "bare line ends, then CRLF": Case(b"HTTP/1.1 200 OK\n\n\r\n\r\n", body=b"\r\n\r\n", closes=True),
     "folded header": Case(OK + b"A: b\r\n c\r\n\td\r\nContent-Length: 1\r\n\r\nx", body=b"x", reusable=True),
     "fold before any header": Case(OK + b" c\r\nContent-Length: 1\r\n\r\nx", body=b"x", reusable=True, flaw="header section begins"),
     "NUL and control bytes in a value": Case(OK + b"A: \0\x01\x7f\xff\r\nContent-Length: 1\r\n\r\nx", body=b"x", reusable=True),
