@@ -151,10 +151,10 @@ class Answer:
         if chunked:
             yield b"0\r\n\r\n"
 
-    def pieces(self, date: str, *, method: str = "GET") -> Iterator[bytes]:
+    def pieces(self, date: str, *, method: str = "GET", close: bool = False) -> Iterator[bytes]:
         """Yield everything that is sent, head first, up to `cut` bytes."""
         left = self.cut
-        for piece in self._whole(date, method):
+        for piece in self._whole(date, method, close):
             if left is None:
                 yield piece
                 continue
@@ -163,11 +163,11 @@ class Answer:
             if left <= 0:
                 return
 
-    def _whole(self, date: str, method: str) -> Iterator[bytes]:
-        head = self.head_bytes(date)
+    def _whole(self, date: str, method: str, close: bool) -> Iterator[bytes]:
+        head = self.head_bytes(date, close=close)
         step = self.piece_bytes if self.piece_head else len(head)
         yield from (head[start : start + step] for start in range(0, len(head), step or 1))
-        if method != "HEAD" and self.status not in BODYLESS:
+        if method != "HEAD" and (self.status not in BODYLESS or self.wire_body is not None):
             yield from self.body_pieces()
 
 

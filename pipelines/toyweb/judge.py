@@ -48,11 +48,13 @@ class Wish:
 
     response_factor: pause as a multiple of the time to the first byte, at most `patience_ms`; 0 = not judged.
     hold_cap_ms: a Retry-After is judged up to this; 0 = not judged.
+    broken_slack_ms: forgiven after a request that the client broke off, whose end the server learns a little late.
     """
 
     response_factor: int = 0
     patience_ms: int = 30_000
     hold_cap_ms: int = 0
+    broken_slack_ms: int = 20
 
 
 def _sequences(rows: Iterable[Row], unit: Unit) -> dict[str, list[Row]]:
@@ -111,11 +113,11 @@ def violations(
 
     delay_of: host (or address, by `unit`) -> ms that it may expect. slack_ms is forgiven.
     """
-    found = []
+    found, wish = [], wish or Wish()
     for name, sequence in _sequences(rows, unit).items():
         for before, after, gap in _pairs(sequence):
-            wanted, reason = _wanted(delay_of(name), before, wish or Wish())
-            if gap < wanted - slack_ms:
+            wanted, reason = _wanted(delay_of(name), before, wish)
+            if gap < wanted - slack_ms - (0 if before.whole else wish.broken_slack_ms):
                 found.append(Violation(name, gap, wanted, reason, before, after))
     return found
 

@@ -17,6 +17,7 @@ from pipelines.toyweb.pages import EXTRA_PATHS, simple
 CHAIN = 4
 """Hops of the short redirect chain; the long one has more than any crawler should follow."""
 LONG_CHAIN = 12
+NOT_HTTP = b"SSH-2.0-toy\r\nthis is no web server\r\n\r\n"
 _REDIRECTS = {
     "/go/away": 301, "/go/relative": 302, "/go/utf8": 301, "/go/see-other": 303, "/go/temporary": 307,
     "/go/permanent": 308, "/go/self": 302, "/go/ping": 302, "/go/pong": 302, "/go/nowhere": 302,
@@ -217,7 +218,7 @@ def _dirty_head(name: str, page: Answer) -> Answer:
     html = b"Content-Type: text/html; charset=utf-8\r\n"
     heads = {
         "short": b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n" % (html, size + 100),
-        "long": b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n" % (html, size - 20),
+        "long": b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n" % (html, size - 10),
         "unsized": b"HTTP/1.1 200 OK\r\n%b\r\n" % html,
         "old": b"HTTP/1.0 200 OK\r\n%b\r\n" % html,
         "colonless": b"HTTP/1.1 200 OK\r\nthis line says nothing\r\n%b\r\n" % html,
@@ -235,8 +236,11 @@ def _dirty_head(name: str, page: Answer) -> Answer:
     }
     wire = b"%x\r\n%b\r\nzz\r\n" % (size, page.body) if name == "chunks" else page.body
     status = 204 if name == "bodied-204" else 200
-    wire = b"SSH-2.0-toy\r\n" if name == "not-http" else wire
-    return replace(page, status=status, head=heads[name], wire_body=wire, end=End.CLOSE)
+    wire = NOT_HTTP if name == "not-http" else wire
+    body = {"long": page.body[:-10], "bodied-204": b""}.get(
+        name, page.body
+    )  # what the head says, more follows
+    return replace(page, status=status, head=heads[name], body=body, wire_body=wire, end=End.CLOSE)
 
 
 def _raw_deflate(body: bytes) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import resource
 import signal
 import socket
 import struct
@@ -20,6 +19,7 @@ import uvloop
 from pipelines.toyweb.answer import Answer, End, http_date
 from pipelines.toyweb.hosts import Kind
 from pipelines.toyweb.log import Log, Row
+from pipelines.toyweb.sockets import listening
 from pipelines.toyweb.truth import ToyWeb
 
 Clock = Callable[[], int]
@@ -193,10 +193,7 @@ class Connection(asyncio.Protocol):
             self._server.log.write(self._row)
             self._task = asyncio.get_running_loop().create_task(self._play(answer, method, date, close=close))
             return
-        pieces = [answer.head_bytes(date, close=close)]
-        if method != "HEAD" and answer.status not in (204, 304):
-            pieces += answer.body_pieces()
-        data = b"".join(pieces)
+        data = b"".join(answer.pieces(date, method=method, close=close))
         self._row.status = answer.status
         self._row.bytes = len(data)
         self._row.first_ms = _monotonic()
@@ -212,7 +209,7 @@ class Connection(asyncio.Protocol):
         if answer.before_ms:
             await asyncio.sleep(answer.before_ms / 1000)
         row.status = answer.status if answer.cut is None or answer.cut > 12 else None
-        pieces = answer.pieces(date, method=method)
+        pieces = answer.pieces(date, method=method, close=close)
         piece: bytes | None = next(pieces, b"")
         while piece is not None:
             following = next(pieces, None)
@@ -260,46 +257,6 @@ class Connection(asyncio.Protocol):
 
 def _named(address: tuple[str, int] | None) -> str:
     return f"{address[0]}:{address[1]}" if address else ""
-
-
-def listening(addresses: tuple[str, ...], port: int) -> list[socket.socket]:
-    """Return one bound socket an address, all on one port; 0 = any port that is free at all of them.
-
-    Raises OSError with the address in it if a port that was asked for is taken.
-    """
-    _allow_files(len(addresses) + 512)
-    for attempt in range(20):
-        sockets: list[socket.socket] = []
-        try:
-            for address in addresses:
-                sockets.append(_bound(address, port or (sockets[0].getsockname()[1] if sockets else 0)))
-            return sockets
-        except OSError:
-            for one in sockets:
-                one.close()
-            if port or attempt == 19:
-                raise
-    raise AssertionError("unreachable")
-
-
-def _bound(address: str, port: int) -> socket.socket:
-    one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    one.setblocking(False)
-    try:
-        one.bind((address, port))
-    except OSError as error:
-        one.close()
-        raise OSError(error.errno, f"toy web: cannot listen at {address}:{port}: {error.strerror}") from error
-    return one
-
-
-def _allow_files(count: int) -> None:
-    """Raise the soft limit of open files to `count` where the hard one permits it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = max(soft, min(max(count, 4096), hard if hard != resource.RLIM_INFINITY else 1 << 20))
-    if wanted > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class RunningServer:

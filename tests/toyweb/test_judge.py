@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pipelines.toyweb import Kind, Mix, Row, ToyWeb, judge
 from pipelines.toyweb.answer import origin
 
@@ -60,6 +62,12 @@ def test_slow_answers_and_retry_after_lengthen_the_delay_that_is_due():
         (4_000, "Retry-After"),
     ]
     assert judge.violations(rows, lambda host: 1_000) == []
+
+
+def test_a_little_is_forgiven_after_a_request_that_the_client_broke_off():
+    rows = [replace(row(1, 0, 5_010), whole=False), row(2, 6_000, 6_010), row(3, 7_000, 7_001)]
+    (found,) = judge.violations(rows, lambda host: 1_000)
+    assert (found.before.id, found.gap_ms) == (2, 990)
 
 
 def test_hosts_at_one_address_are_judged_together_by_address():

@@ -145,7 +145,7 @@ def test_dirty_answers_arrive_as_dirty_as_they_were_made(demo):
     assert raw(demo, host, "/dirty/old").startswith(b"HTTP/1.0 200 OK")
     assert raw(demo, host, "/dirty/chunks").endswith(b"\r\nzz\r\n")
     assert raw(demo, host, "/dirty/continue").startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK")
-    assert raw(demo, host, "/dirty/not-http") == b"SSH-2.0-toy\r\n"
+    assert raw(demo, host, "/dirty/not-http").startswith(b"SSH-2.0-toy\r\n")
 
 
 def test_a_location_can_be_raw_utf8(demo):
