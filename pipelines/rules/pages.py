@@ -173,9 +173,7 @@ class _Reader:
     def _head(self, tree: LexborHTMLParser) -> None:
         """Read the title and the language."""
         page, root = self._page, tree.root
-        title = tree.css_first("title")
-        if title is not None and _inside(title, "svg"):
-            title = next((node for node in tree.tags("title") if not _inside(node, "svg")), None)
+        title = _title(tree)
         page.title = (title and collapse(title.text(), self._policy.title_chars)) or None
         if root is not None:
             said = root.attributes
@@ -315,6 +313,16 @@ def anchor_text(node: LexborNode, longest: int) -> str:
         return text
     picture = node.css_first("img[alt]")
     return collapse(picture.attributes["alt"] or "", longest) if picture is not None else ""
+
+
+def _title(tree: LexborHTMLParser) -> LexborNode | None:
+    """Return the first title element that is not part of a drawing; a walk of the head mostly finds it."""
+    node = tree.head.child if tree.head is not None else None
+    while node is not None:
+        if node.tag == "title":
+            return node
+        node = node.next
+    return next((title for title in tree.tags("title") if not _inside(title, "svg")), None)
 
 
 def _inside(node: LexborNode, tag: str) -> bool:
