@@ -232,22 +232,28 @@ _TITLES = frozenset({"wiki", "tag", "tags", "tagged", "topic", "topics", "search
 
 
 def _extension(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
-    """A colon before it (File:Moon.jpg) or a segment like /wiki makes it a page about such a thing."""
+    """A colon before it (File:Moon.jpg) or a segment like /wiki makes it a page about such a thing; sitemaps pass."""
     last = shape.segments[-1]
     dot = last.rfind(".")
-    if dot < 0 or last[dot + 1 :] not in policy.extension_set or ":" in last or shape.is_folder:
+    if (
+        dot < 0
+        or last[dot + 1 :] not in policy.extension_set
+        or ":" in last
+        or shape.is_folder
+        or last.endswith(".xml.gz")
+    ):
         return None
     if len(shape.segments) > 1 and shape.segments[-2] in _TITLES:
         return None
     return last[dot:]
 
 
-def _path_depth(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
+def _path_segments(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
     size = len(shape.segments)
     return f"{size} segments, at most {policy.path_segments}" if size > policy.path_segments else None
 
 
-def _parameters(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
+def _query_parameters(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
     size = len(shape.parameters)
     return f"{size} parameters, at most {policy.query_parameters}" if size > policy.query_parameters else None
 
@@ -270,8 +276,8 @@ TEXT_RULES: tuple[tuple[str, Check], ...] = (
     ("credentials", _credentials),
     ("host_name", _host_name),
     ("extension", _extension),
-    ("path_depth", _path_depth),
-    ("parameters", _parameters),
+    ("path_segments", _path_segments),
+    ("query_parameters", _query_parameters),
     *((trap.name, _trap_check(trap.find, trap.name)) for trap in TRAPS),
 )
 """Rules that read nothing but the URL."""
@@ -289,6 +295,7 @@ def verdicts(url: str, facts: Facts = NO_FACTS, policy: FilterPolicy = DEFAULT_F
     return [Verdict(name, seen is None, seen or "") for name, seen in found]
 
 
+_LONGEST_LABEL = 63
 _YEARS = re.compile(r"(?:19|2[01])[0-9][0-9]")
 _CALENDAR = re.compile(r"cal|kal|agenda|event|schedul|veranstalt|termin|month|week|tribe")
 _QUERY = re.compile(
@@ -304,7 +311,7 @@ _FACETS = re.compile(
 def _is_plainly_good(url: str, policy: FilterPolicy) -> bool:
     """Say whether no text rule can refuse a URL; False may mean anything. A few cheap looks, then the rules."""
     found = PLAIN.match(url)
-    if found is None or len(url) > policy.url_chars or ".." in url:
+    if found is None or found.end(1) > _LONGEST_LABEL or len(url) > policy.url_chars:
         return False
     path, query = found[2].lower(), found[3]
     segments = path.strip("/").split("/")

@@ -20,6 +20,7 @@ from pipelines.rules.yields import (
     YieldPolicy,
     leads_out,
     path_pattern,
+    skeleton_of,
 )
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "path_pattern",
     "same_as_referrer",
     "shape_of",
+    "skeleton_of",
     "soft_404_hint",
     "trap_of",
 ]
