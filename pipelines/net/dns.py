@@ -12,14 +12,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import aiodns
-import pycares
 
 from pipelines.net.clock import Clock, SystemClock
 from pipelines.net.names import StaticNames
 from pipelines.rules.outcome import Outcome
+
+if TYPE_CHECKING:
+    import pycares
 
 FOREVER_MS = 253_370_764_800_000  # the year 9999: literals and static names do not expire
 FAILURE_SECONDS = 30  # time-outs and SERVFAIL are remembered so long at most (RFC 2308, 7: five minutes)

@@ -16,7 +16,7 @@ class Exchange:
     the transfer coding removed and the content coding kept.
     """
 
-    url: str  # as it was asked for, without fragment
+    url: str  # as it was given to the fetcher
     method: str = "GET"
     status: int | None = None  # None: no answer head came
     reason: str = ""

@@ -91,6 +91,19 @@ def test_a_certificate_that_is_trusted_is_served(certificate: tuple[Path, Path],
     assert b"Host: %s:" % host.rstrip(".").encode() in exchange.request_head
 
 
+def test_a_tls_connection_is_kept_and_used_again(certificate: tuple[Path, Path]) -> None:
+    async def main() -> None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*certificate)
+        policy = replace(POLICY, ca_file=certificate[0])
+        routes = {"GET /x": Script((PAGE,), "keep")}
+        async with RawServer(routes, tls=context) as server, Fetcher(policy, NAMES) as fetcher:
+            reused = [(await fetcher.fetch(server.url("/x", host="www.test"))).reused for _ in range(3)]
+            assert (reused, server.connections) == ([False, True, True], 1)
+
+    uvloop.run(main())
+
+
 def test_verification_can_be_switched_off(certificate: tuple[Path, Path]) -> None:
     assert fetch(certificate, "other.test", replace(POLICY, verify_tls=False)).outcome is Outcome.OK
 
