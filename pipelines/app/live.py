@@ -57,7 +57,7 @@ class LiveReporter:
         self._planned = planned
         self._answers.plain = f"        {outcome_words(outcomes)}"
         if pages_s > 0:
-            left = f", {duration_words((planned - done) / pages_s)} left" if planned > done else ""
+            left = f"; {duration_words((planned - done) / pages_s)} left" if planned > done else ""
             self._rate = f"{pages_s:,.1f} pages/s{left}"
         self._draw("fetch", done, planned, count=f"{done:,}/{planned:,}", note=self._rate)
 
@@ -87,7 +87,15 @@ class LiveReporter:
         if step not in self._tasks:
             self._draw(step, 1, 1, count="", note="")
         bar = self._bars.tasks[self._tasks[step]]
-        self._bars.update(bar.id, completed=bar.total, note="")
+        count = (
+            bar.fields["count"] if step == "fetch" or bar.total == 1 else f"{bar.total:,.0f}/{bar.total:,.0f}"
+        )
+        self._bars.update(
+            bar.id,
+            completed=bar.total,
+            count=count,
+            note=self._rate.partition(";")[0] if step == "fetch" else "",
+        )
 
     def _begin_next(self, step: str) -> None:
         """Show what is under way now, also where nothing is heard of it yet."""

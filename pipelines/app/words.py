@@ -78,7 +78,7 @@ def figures(report: Any) -> Iterator[tuple[str, str]]:
     yield "cycle", f"{report.cycle}" + (" (resumed)" if report.resumed else "")
     yield "planned", f"{report.planned:,} URLs"
     yield "requests", f"{report.requests:,}"
-    yield "pages", f"{report.pages:,} stored, {report.duplicates:,} of them duplicates"
+    yield "pages", f"{report.pages:,}, {report.duplicates:,} of them duplicates"
     yield "outcomes", outcome_words(report.outcomes, most=40)
     yield "new URLs", f"{report.new_urls:,}"
     if report.given_up:
@@ -124,7 +124,8 @@ def ready_lines(lake: str) -> Iterator[tuple[str, str]]:
 
 def _python() -> str:
     """The interpreter as the user would type it."""
-    path = Path(sys.executable)
+    inside = Path(sys.prefix) / "bin" / "python"
+    path = inside if inside.exists() else Path(sys.executable)
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

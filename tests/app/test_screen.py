@@ -74,7 +74,7 @@ def test_in_a_pipe_a_long_step_says_at_most_a_line_in_ten_seconds(clock: Ticks) 
     assert "plan: done in 0.0 s" in lines
     assert "plan: due URLs 300, hosts 20, window seconds 60" in lines
     assert "fetch: done in 60.0 s" in lines
-    assert "pages: 250 stored, 21 of them duplicates" in lines
+    assert "pages: 250, 21 of them duplicates" in lines
     assert "\x1b" not in out.getvalue() and "\r" not in out.getvalue()
 
 
