@@ -239,7 +239,7 @@ def _extension(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
         dot < 0
         or last[dot + 1 :] not in policy.extension_set
         or ":" in last
-        or shape.is_folder
+        or shape.path.endswith("/")
         or last.endswith(".xml.gz")
     ):
         return None
@@ -361,7 +361,7 @@ def refusal(
     Refusal(rule='extension', detail='.jpg')
     """
     if not policy.is_open or meta is not None:
-        shape = Shape(url, host_of(url) if host is None else host, (), (), False, False)
+        shape = Shape(url, host_of(url) if host is None else host, "", (), (), False)
         refused = _first(SCOPE_RULES, shape, Facts(depth, meta), policy)
         if refused is not None:
             return refused

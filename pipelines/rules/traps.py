@@ -46,25 +46,25 @@ __all__ = [
 class Shape(NamedTuple):
     """A URL cut up for the rules.
 
-    segments: lower-case, without empty ones at the ends. parameters: (lower-case name, value).
-    is_folder: the path ends with a slash. has_user: there is a user name in the URL.
+    path: lower-case. segments: of it, without empty ones at the ends. parameters: (lower-case name, value).
+    has_user: there is a user name in the URL.
     """
 
     url: str
     host: str
+    path: str
     segments: tuple[str, ...]
     parameters: tuple[tuple[str, str], ...]
-    is_folder: bool
     has_user: bool
 
 
 def shape_of(url: str) -> Shape:
     """Return the shape of a URL in wire form."""
     parts = split(url)
-    segments = tuple(parts.path.lower().strip("/").split("/"))
+    path = parts.path.lower()
     pairs = [one.partition("=") for one in parts.query.split("&")] if parts.query else []
     parameters = tuple((name.lower(), value) for name, _, value in pairs)
-    return Shape(url, parts.host, segments, parameters, parts.path.endswith("/"), bool(parts.userinfo))
+    return Shape(url, parts.host, path, tuple(path.strip("/").split("/")), parameters, bool(parts.userinfo))
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,8 @@ _SCHEME_LIKE = ("http:", "https:", "")
 
 def _host_in_path(shape: Shape, policy: TrapPolicy) -> str | None:
     """A link "www.b.example/x" without a scheme is relative; where the server answers it, the path grows."""
+    if "www" not in shape.path and shape.host not in shape.path:
+        return None
     seen = set()
     for before, segment in zip(("", *shape.segments), shape.segments, strict=False):
         is_bare = segment == shape.host or _HOST_LIKE.match(segment) is not None
@@ -175,6 +177,8 @@ _SESSION_VALUE = re.compile(r"(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])[0-9a-z]{20,}\Z")
 
 
 def _session_in_path(shape: Shape, policy: TrapPolicy) -> str | None:
+    if "sess" not in shape.path and "sid/" not in shape.path:
+        return None
     for name, value in zip(shape.segments, shape.segments[1:], strict=False):
         if _SESSION_NAME.match(name) and _SESSION_VALUE.match(value):
             return f"session id in the path after /{name}"
@@ -189,6 +193,8 @@ _CALENDAR_NAME = frozenset(
     {"annee", "caldate", "calmonth", "date", "datum", "day", "eventdate", "from", "ical", "jahr", "mois", "monat",
      "month", "start", "start_date", "startdate", "tribe-bar-date", "viewdate", "week", "y", "year", "yr"}
 )  # fmt: skip
+_ANY_YEAR = re.compile(r"19[0-9]{2}|2[01][0-9]{2}")
+_CALENDAR_HINT = re.compile(r"cal|kal|agenda|event|schedul|veranstalt|termin|month|week|tribe", re.IGNORECASE)
 _YEAR_MONTH = re.compile(
     r"(19[0-9]{2}|2[01][0-9]{2})"
     r"(?:([-_.])(?:0?[1-9]|1[0-2])(?:\2[0-9]{1,2})?|(?:0[1-9]|1[0-2])(?:[0-9]{2})?)(?![0-9]|[-_.][0-9])"
@@ -199,7 +205,9 @@ _MONTH = re.compile(r"(?:0?[1-9]|1[0-2])\Z|(?:jan|feb|mar|apr|may|jun|jul|aug|se
 
 def _calendar(shape: Shape, policy: TrapPolicy) -> str | None:
     """Dates far away: where the words say calendar, on both sides; elsewhere only those yet to come."""
-    says_calendar = _says_calendar(shape)
+    if not _ANY_YEAR.search(shape.url):
+        return None
+    says_calendar = _CALENDAR_HINT.search(shape.url) is not None and _says_calendar(shape)
     years = _years(shape, says_calendar)
     if not years:
         return None
@@ -308,7 +316,7 @@ def _cart(shape: Shape, policy: TrapPolicy) -> str | None:
             return f"{name}={value[:40]}"
         if name in ("add", "remove", "delete") and _CART.match(shape.segments[-1]):
             return f"{shape.segments[-1]}?{name}={value[:40]}"
-    found = _CART_PATH.search("/".join(shape.segments))
+    found = _CART_PATH.search(shape.path)
     return f"/{found[0]}" if found else None
 
 
