@@ -290,8 +290,13 @@ def _refuse_foreign(layout: Layout) -> None:
         raise LakeMissing(f"{root} is a file; name a folder for the lake")
     if layout.meta.exists():
         raise LakeExists(f"{root}: there is a lake already; open it, or name another folder")
-    if root.is_dir() and not layout.making.exists() and any(root.iterdir()):
-        raise LakeMissing(f"{root} holds other files and is no lake; name an empty or a new folder")
+    if not root.is_dir() or layout.making.exists():
+        return
+    strange = [path for path in root.iterdir() if not path.name.startswith((".noria.", "noria."))]
+    if strange and not layout.meta.exists():  # asked again: another process may just have finished one
+        raise LakeMissing(
+            f"{root} holds other files ({strange[0].name}) and is no lake; name an empty or a new folder"
+        )
 
 
 def _meta(layout: Layout) -> dict[str, Any]:

@@ -56,15 +56,22 @@ def commit_cycle(root: str, cycle: str) -> None:
 
 
 def turn_with_deaths(root: str, cycle: str) -> None:
+    """Run a cycle, and say what became of it."""
+    print(a_turn(Path(root), int(cycle)), flush=True)
+
+
+def a_turn(root: Path, number: int) -> str:
     """Run a cycle of three tables and the ledger; die by SIGKILL at the point that NORIA_DIE names."""
-    lake, number = snapshot.open(root), int(cycle)
+    lake = snapshot.open(root)
     if ledger.last(root, cycle=number):
-        print("done before", flush=True)
-        return
+        return "done before"
     keys = [(1 << 61) + number * 10 + step for step in range(3)]
     steps = {
         "seen": lambda: ([run_add(lake, number, 1, keys)], None),
-        "frontier_ready": lambda: ([shelf_add(lake, "ready", number, 1, _ready_keys(lake) | set(keys))], {"bucket": [1]}),
+        "frontier_ready": lambda: (
+            [shelf_add(lake, "ready", number, 1, sorted(_ready_keys(lake) | set(keys)))],
+            {"bucket": [1]},
+        ),
         "frontier_later": lambda: ([], None),
     }
     versions: dict[str, int] = dict(lake.versions)
@@ -76,7 +83,7 @@ def turn_with_deaths(root: str, cycle: str) -> None:
         _die(f"after {name}")
     commit.append_ledger(root, ledger.LedgerRow(number, ledger.COMMITTED, NOON, NOON, versions=versions))
     _die("after ledger")
-    print("committed", flush=True)
+    return "committed"
 
 
 def _ready_keys(lake: snapshot.Lake) -> set[int]:
@@ -89,4 +96,6 @@ def _die(point: str) -> None:
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]](*sys.argv[2:])
+    {"take_lease": take_lease, "commit_cycle": commit_cycle, "turn_with_deaths": turn_with_deaths}[
+        sys.argv[1]
+    ](*sys.argv[2:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def keys_in(bucket: int, *numbers: int) -> list[int]:
     return [(bucket << SHIFT) + number for number in numbers]
 
 
-def rows_of(table: str, **columns: list[object]) -> pa.Table:
+def rows_of(table: str, **columns: Sequence[object]) -> pa.Table:
     """Return rows with the columns given and null in the others."""
     schema = BY_NAME[table].file_schema
     count = len(next(iter(columns.values())))
@@ -39,7 +40,9 @@ def new_lake(folder: Path) -> Lake:
     return snapshot.create(folder / "lake", buckets=BUCKETS)
 
 
-def shelf_add(lake: Lake, shelf: str, cycle: int, bucket: int, keys: list[int], *, due_day: int | None = None) -> Add:
+def shelf_add(
+    lake: Lake, shelf: str, cycle: int, bucket: int, keys: list[int], *, due_day: int | None = None
+) -> Add:
     """Write a file of URLs on a shelf."""
     table = f"frontier_{shelf}"
     rows = rows_of(table, url_key=sorted(keys), url=[f"http://a.test/{key}" for key in sorted(keys)])
@@ -60,17 +63,26 @@ def turn(lake: Lake, cycle: int, keys: dict[int, list[int]], *, written_at: dt.d
     """Commit a cycle that admits `keys` by bucket, all of them on the backlog shelf; return the lake after it."""
     adds = {
         "seen": [run_add(lake, cycle, bucket, held) for bucket, held in keys.items()],
-        "frontier_backlog": [shelf_add(lake, "backlog", cycle, bucket, held) for bucket, held in keys.items()],
+        "frontier_backlog": [
+            shelf_add(lake, "backlog", cycle, bucket, held) for bucket, held in keys.items()
+        ],
     }
     return finish(lake, cycle, adds, written_at=written_at)
 
 
 def finish(
-    lake: Lake, cycle: int, adds: dict[str, list[Add]], *, written_at: dt.datetime = NOON, counts: dict[str, int] | None = None
+    lake: Lake,
+    cycle: int,
+    adds: dict[str, list[Add]],
+    *,
+    written_at: dt.datetime = NOON,
+    counts: dict[str, int] | None = None,
 ) -> Lake:
     """Commit files to their tables (and an empty commit to the others), then the ledger row."""
     versions = {
-        table.name: commit.commit_table(lake.root, table.name, cycle=cycle, adds=adds.get(table.name, []), replace=None)
+        table.name: commit.commit_table(
+            lake.root, table.name, cycle=cycle, adds=adds.get(table.name, []), replace=None
+        )
         for table in TABLES
         if table.name != "ledger"
     }
@@ -102,7 +114,7 @@ def with_warc(lake: Lake, payloads: list[bytes], *, cycle: int = 1) -> tuple[Lak
     ]
     path.write_bytes(b"".join(packed))
     offsets = [sum(len(one) for one in packed[:place]) for place in range(len(packed))]
-    shared = {
+    shared: dict[str, Sequence[object]] = {
         "url": urls,
         "record_id": [f"urn:uuid:{place}" for place in range(len(packed))],
         "warc_filename": [name] * len(packed),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from lake import lease as leases
 from lake.errors import LeaseHeld, LeaseLost
+from lake.files import replace_fast
 from lake.lease import Lease, held_by, system_clock
 from tests.lake import procs
 
@@ -31,7 +32,9 @@ class Pretend:
 def test_a_second_taker_is_told_who_holds_it_and_until_when(tmp_path: Path) -> None:
     clock = Pretend()
     Lease.acquire(tmp_path / "writer", holder="noria cycle 12", now=clock)
-    with pytest.raises(LeaseHeld, match=r"held by noria cycle 12 \(host .*, process \d+\) since 1970-01-01 .* until") as held:
+    with pytest.raises(
+        LeaseHeld, match=r"held by noria cycle 12 \(host .*, process \d+\) since 1970-01-01 .* until"
+    ) as held:
         Lease.acquire(tmp_path / "writer", holder="other", now=clock)
     assert held.value.until_ms == clock.ms + 45_000
     again = pickle.loads(pickle.dumps(held.value))
@@ -80,12 +83,14 @@ def test_a_renewal_that_comes_late_does_not_undo_a_taking(tmp_path: Path) -> Non
     old = Lease.acquire(tmp_path / "w", holder="old", now=clock)
     clock.ms += 45_000
     new = Lease.acquire(tmp_path / "w", holder="new", now=clock)
-    leases.replace_fast(leases._file(tmp_path / "w", old.epoch), leases._bytes(old._me))
+    replace_fast(leases._file(tmp_path / "w", old.epoch), leases._bytes(old._me))
     assert held_by(tmp_path / "w", now=clock).holder == "new"  # type: ignore[union-attr]
     new.renew()
 
 
-def test_a_taker_who_slept_does_not_win_with_an_epoch_of_the_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_taker_who_slept_does_not_win_with_an_epoch_of_the_past(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = Pretend()
     for holder in "abc":
         Lease.acquire(tmp_path / "w", holder=holder, now=clock).release()
@@ -106,7 +111,7 @@ def test_leases_beside_each_other_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_of_many_processes_that_race_for_it_one_wins(tmp_path: Path) -> None:
-    takers = [procs.start("take_lease", tmp_path / "w", 45) for _ in range(5)]
+    takers = [procs.start("take_lease", tmp_path / "w", 45) for _ in range(3)]
     try:
         for taker in takers:
             assert taker.stdout.readline() == "ready\n"  # type: ignore[union-attr]
@@ -117,7 +122,7 @@ def test_of_many_processes_that_race_for_it_one_wins(tmp_path: Path) -> None:
     finally:
         for taker in takers:
             taker.communicate("\n", timeout=30)
-    assert sorted(line.split()[0] for line in said) == ["refused"] * 4 + ["won"]
+    assert sorted(line.split()[0] for line in said) == ["refused"] * 2 + ["won"]
 
 
 def test_a_killed_holder_frees_it_at_once_and_a_stopped_one_does_not(tmp_path: Path) -> None:
@@ -165,7 +170,10 @@ def test_an_unreadable_lease_is_held_for_one_lease_from_its_last_change(tmp_path
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(["take", "renew", "release", "wait"]), st.integers(0, 2), st.integers(0, 30_000)), max_size=25
+        st.tuples(
+            st.sampled_from(["take", "renew", "release", "wait"]), st.integers(0, 2), st.integers(0, 30_000)
+        ),
+        max_size=25,
     )
 )
 def test_two_holders_never_may_act_at_once(tmp_path: Path, steps: list[tuple[str, int, int]]) -> None:

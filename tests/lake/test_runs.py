@@ -25,16 +25,31 @@ def _run(root: Path, name: int, keys: set[int] | np.ndarray, *, stats: bool = Tr
     ordered = np.sort(np.array(list(keys), dtype=np.int64))
     add = runs.write_run(root, "seen", cycle=1, partition=0, part=name, rows=pa.table({"url_key": ordered}))
     low, high = (add.stats[kind].get("url_key") for kind in ("minValues", "maxValues"))
-    return DataFile(root / "seen" / add.path, add.rows, add.size, {"bucket": 0}, low if stats else None, high if stats else None)
+    return DataFile(
+        root / "seen" / add.path,
+        add.rows,
+        add.size,
+        {"bucket": 0},
+        low if stats else None,
+        high if stats else None,
+    )
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(held=st.lists(KEYS, max_size=4), asked=st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 40), max_size=60), stats=st.booleans())
-def test_known_is_exact_set_membership(tmp_path: Path, held: list[set[int]], asked: list[int], stats: bool) -> None:
+@given(
+    held=st.lists(KEYS, max_size=4),
+    asked=st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 40), max_size=60),
+    stats=st.booleans(),
+)
+def test_known_is_exact_set_membership(
+    tmp_path: Path, held: list[set[int]], asked: list[int], stats: bool
+) -> None:
     files = [_run(tmp_path, place, keys, stats=stats) for place, keys in enumerate(held)]
     everything = set().union(*held)
     wanted = sorted(asked + list(everything)[:10])
-    assert runs.known(files, np.array(wanted, dtype=np.int64)).tolist() == [key in everything for key in wanted]
+    assert runs.known(files, np.array(wanted, dtype=np.int64)).tolist() == [
+        key in everything for key in wanted
+    ]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -94,7 +109,9 @@ def test_keys_to_look_up_are_sorted_and_not_negative(keys: list[int]) -> None:
         runs.known([], np.array(keys, dtype=np.int64))
 
 
-@pytest.mark.parametrize(("keys", "what"), [([-2, 1], "negative"), ([1, 1], "without repeating"), ([2, 1], "without repeating")])
+@pytest.mark.parametrize(
+    ("keys", "what"), [([-2, 1], "negative"), ([1, 1], "without repeating"), ([2, 1], "without repeating")]
+)
 def test_a_run_that_is_not_one_is_not_written(tmp_path: Path, keys: list[int], what: str) -> None:
     with pytest.raises(DamagedFile, match=what):
         runs.write_run(tmp_path, "seen", cycle=1, partition=0, rows=pa.table({"url_key": keys}))
@@ -112,7 +129,9 @@ def test_a_missing_and_a_damaged_run_are_named(tmp_path: Path) -> None:
 
 
 def _sized(*rows: int, bucket: int = 0) -> list[DataFile]:
-    return [DataFile(Path(f"b{bucket}-{place}"), count, 0, {"bucket": bucket}) for place, count in enumerate(rows)]
+    return [
+        DataFile(Path(f"b{bucket}-{place}"), count, 0, {"bucket": bucket}) for place, count in enumerate(rows)
+    ]
 
 
 def test_compaction_merges_a_full_tier_and_takes_the_next_along() -> None:
@@ -136,13 +155,17 @@ def test_compaction_bounds_both_runs_and_rewriting(arrivals: list[int], tiers: i
         for group in runs.plan_compaction(held, tiers=tiers):
             merged = sum(file.rows for file in group)
             written += merged
-            held = [file for file in held if file not in group] + [DataFile(Path(f"m{number}"), merged, 0, {"bucket": 0})]
+            held = [file for file in held if file not in group] + [
+                DataFile(Path(f"m{number}"), merged, 0, {"bucket": 0})
+            ]
     levels = 2 + math.log(max(sum(arrivals), tiers)) / math.log(tiers)
     assert len(held) <= (tiers - 1) * levels
     assert written <= sum(arrivals) * (levels + 1)
 
 
-def test_a_million_keys_are_read_and_120_000_checked_quickly_enough_to_notice_a_blunder(tmp_path: Path) -> None:
+def test_a_million_keys_are_read_and_120_000_checked_quickly_enough_to_notice_a_blunder(
+    tmp_path: Path,
+) -> None:
     """Not a timing: one file, four row groups, nothing decoded twice."""
     keys = np.random.default_rng(2).integers(0, 2**60, 1_000_000)
     file = _run(tmp_path, 0, set(keys.tolist()))
