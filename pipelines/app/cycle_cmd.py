@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -11,8 +13,9 @@ from typing import TYPE_CHECKING
 from lake.layout import Layout
 from pipelines import log
 from pipelines.app import demo, screen, seeds_cmd
-from pipelines.app.lakes import place
+from pipelines.app.lakes import place, refuse_busy
 from pipelines.app.options import settings_of
+from pipelines.app.words import program
 from pipelines.config import require_contact
 from pipelines.cycle.graph import run_cycle
 from pipelines.failure import Misuse
@@ -46,6 +49,7 @@ def run(asked: Asked) -> int:
         settings = _settings(asked, toy)
     else:
         _refuse_early(settings, asked)
+    refuse_busy(Path(lake))
     reporter = screen.reporter(as_json=asked.as_json, lake=lake)
     log.start(settings.log, at_work=sys.stderr.isatty())
     with ExitStack() as stack:
@@ -78,8 +82,11 @@ def _turn(settings: Settings, asked: Asked, reporter: Reporter) -> int:
 
 
 def go_on(asked: Asked) -> str:
-    """Return the command that goes on where this cycle ended; seeds are in the lake by now."""
-    words = ["noria", "cycle"]
+    """Return the command that goes on where this cycle ended, as it was called; seeds are in the lake by now."""
+    if "MAKELEVEL" in os.environ:
+        conf = f" CONF='{' '.join(map(str, asked.conf))}'" if asked.conf else ""
+        return f"make cycle LAKE={asked.lake}{conf}"
+    words = [program(), "cycle"]
     words += ["--lake", asked.lake] if asked.lake else []
     for path in asked.conf or []:
         words += ["--conf", str(path)]
@@ -88,7 +95,7 @@ def go_on(asked: Asked) -> str:
     words += ["--scheduler", asked.scheduler] if asked.scheduler else []
     words += ["--window", str(asked.window)] if asked.window else []
     words += ["--max-pages", str(asked.max_pages)] if asked.max_pages else []
-    return " ".join(words)
+    return shlex.join(words)
 
 
 def _settings(asked: Asked, toy: demo.Toy | None = None) -> Settings:
@@ -106,7 +113,7 @@ def _refuse_early(settings: Settings, asked: Asked) -> None:
     if not asked.seeds and not Layout(path.absolute()).meta.exists() and not _half_made(path):
         raise Misuse(
             f"there is no lake at {path} and no seeds to begin one: give --seeds FILE (or a URL), "
-            "or try it on the toy web with noria cycle --demo"
+            f"or try it on the toy web with {program()} cycle --demo"
         )
     require_contact(settings)
 

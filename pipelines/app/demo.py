@@ -21,6 +21,7 @@ from lake import inbox
 from lake.files import write_atomic
 from lake.layout import Layout
 from pipelines.app.lakes import place
+from pipelines.app.words import program
 from pipelines.failure import Failure, Misuse
 from pipelines.toyweb.conf import crawler_conf
 from pipelines.toyweb.truth import ToyWeb
@@ -89,7 +90,7 @@ def wanted(path: Path, *, wish: Wish, seeds: list[str]) -> Toy | None:
         if wish is Wish.IF_EMPTY:
             return None
         raise Misuse(
-            f"{path} holds a crawl of the real web; give the toy web a lake of its own: noria cycle --demo --lake data/toy"
+            f"{path} holds a crawl of the real web; give the toy web a lake of its own: {program()} cycle --demo --lake data/toy"
         )
     return Toy()
 
@@ -102,7 +103,7 @@ def running(toy: Toy, path: Path, settings: Settings, reporter: Reporter) -> Ite
         _seed(toy, path, settings)
         reporter.message(
             f"Toy web: {toy.hosts} hosts on this machine, port {toy.port}; nothing leaves it. "
-            "To crawl the real web: noria cycle --lake data/web --seeds FILE --set identity.contact=you@example.org"
+            f"To crawl the real web: {program()} cycle --lake data/web --seeds FILE --set identity.contact=you@example.org"
         )
         yield
     finally:

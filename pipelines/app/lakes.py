@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lake
+from lake import lease
 from lake.layout import Layout
-from pipelines.failure import Misuse
+from pipelines.failure import Failure, Misuse
 
 if TYPE_CHECKING:
     from pipelines.config import Settings
@@ -30,3 +31,11 @@ def place(settings: Settings, *, make: bool) -> lake.Lake:
             f"leave the setting out, set it to {found.buckets}, or name another lake"
         )
     return found
+
+
+def refuse_busy(path: Path) -> None:
+    """Raise Failure, naming who it is and until when, if a cycle writes to the lake just now."""
+    layout = Layout(path.absolute())
+    holder = lease.held_by(layout.lease) if layout.meta.exists() else None
+    if holder is not None:
+        raise Failure(f"another cycle writes to {path}: {holder.sentence('the lake')}")

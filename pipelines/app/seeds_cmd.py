@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.app.lakes import place
+from pipelines.app.words import program
 from pipelines.failure import Failure, Misuse
 from pipelines.seeds.add import Added, add, check
 from pipelines.seeds.read import BadLine
@@ -48,7 +49,7 @@ def put(settings: Settings, sources: list[str]) -> Added:
 def summary(added: Added, lake: str) -> str:
     """Say how many seeds wait in the inbox now, and what comes next."""
     refused = f", {added.refused:,} lines refused (told above)" if added.refused else ""
-    return f"{added.added:,} seeds in the inbox of {lake}{refused}; the next cycle takes them in: noria cycle --lake {lake}"
+    return f"{added.added:,} seeds in the inbox of {lake}{refused}; the next cycle takes them in: {program()} cycle --lake {lake}"
 
 
 def _tell(source: str, line: BadLine) -> None:

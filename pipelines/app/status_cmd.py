@@ -8,11 +8,11 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lake import inbox
+from lake import inbox, lease
 from lake.ledger import COMMITTED, LedgerRow
 from lake.schema import SHELVES, TABLES
 from pipelines.app.lakes import place
-from pipelines.app.words import duration_words, outcome_words, time_words
+from pipelines.app.words import duration_words, outcome_words, program, time_words
 
 if TYPE_CHECKING:
     from lake import Lake
@@ -41,6 +41,7 @@ def status(lake: Lake) -> dict[str, Any]:
     rows = lake.ledger()
     done = [row for row in rows if row.state == COMMITTED]
     planned = {row.cycle for row in rows} - {row.cycle for row in done}
+    writer = lease.held_by(lake.layout.lease)
     days = lake.rows("frontier_later", "due_day")
     return {
         "lake": str(lake.root),
@@ -52,6 +53,7 @@ def status(lake: Lake) -> dict[str, Any]:
         "contents": lake.rows("contents"),
         "inbox_files": len(inbox.pending(lake.root)),
         "next_due_day": str(EPOCH + timedelta(days=min(map(int, days)))) if days else None,
+        "writer": writer.sentence("the lake") if writer else None,
         "open_cycle": max(planned, default=None),
         "bytes": {table.name: sum(file.size for file in lake.files(table.name)) for table in TABLES},
         "warc_bytes": _folder_bytes(lake.root / "warc"),
@@ -72,12 +74,12 @@ def lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if found["inbox_files"]:
         yield "inbox", f"{found['inbox_files']:,} files wait for the next cycle"
     if found["open_cycle"] is not None:
-        yield (
-            "open",
-            f"cycle {found['open_cycle']} is planned and not committed: it runs, or noria cycle finishes it",
-        )
+        end = "it runs" if found["writer"] else f"{program()} cycle finishes it"
+        yield "open", f"cycle {found['open_cycle']} is planned and not committed; {end}"
+    if found["writer"]:
+        yield "writer", found["writer"]
     if found["last_cycle"] is None:
-        yield "last cycle", "none yet; noria cycle runs the first"
+        yield "last cycle", f"none yet; {program()} cycle runs the first"
     else:
         yield from _last(found["last_cycle"])
 
@@ -96,7 +98,7 @@ def _due(found: dict[str, Any]) -> str:
     return (
         f"on {found['next_due_day']}"
         if found["next_due_day"]
-        else "nothing waits; noria seeds add brings seeds"
+        else f"nothing waits; {program()} seeds add brings seeds"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -93,7 +94,7 @@ def figures(report: Any) -> Iterator[tuple[str, str]]:
 
 def _idle(next_due: str | datetime | None) -> str:
     if next_due is None:
-        return "no URL waits for anything; bring seeds with noria seeds add, or --seeds"
+        return f"no URL waits for anything; bring seeds with {program()} seeds add, or --seeds"
     return f"the next URL is due {_due(next_due)}"
 
 
@@ -122,10 +123,23 @@ def ready_lines(lake: str) -> Iterator[tuple[str, str]]:
     yield "notebook", f"import lake; captures = {opened}.read('captures').to_pandas()"
 
 
+def program() -> str:
+    """Noria's command as the user would type it: by its path where it is not on theirs."""
+    found = shutil.which("noria")
+    beside = Path(sys.prefix) / "bin" / "noria"
+    if (found and Path(found).resolve() == beside.resolve()) or not beside.exists():
+        return "noria"
+    return _short(beside)
+
+
 def _python() -> str:
     """The interpreter as the user would type it."""
     inside = Path(sys.prefix) / "bin" / "python"
-    path = inside if inside.exists() else Path(sys.executable)
+    return _short(inside if inside.exists() else Path(sys.executable))
+
+
+def _short(path: Path) -> str:
+    """The path from here, where it lies below the current folder."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
