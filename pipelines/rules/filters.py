@@ -94,6 +94,11 @@ class FilterPolicy(TrapPolicy):
         return f"{self.first_calendar_year:04}"
 
     @cached_property
+    def fewest_doubles(self) -> int:
+        """A path with fewer segments that stood in it before has no loop."""
+        return min(self.repeated_segments - 1, 2 * self.cycle_repeats - 2, self.segment_uses - 1)
+
+    @cached_property
     def is_open(self) -> bool:
         """No rule looks at the host, the pattern lists or the seed."""
         return not (
@@ -296,7 +301,7 @@ def verdicts(url: str, facts: Facts = NO_FACTS, policy: FilterPolicy = DEFAULT_F
 
 
 _LONGEST_LABEL = 63
-_YEARS = re.compile(r"(?:19|2[01])[0-9][0-9]")
+_YEARS = re.compile(r"/((?:19|2[01])[0-9][0-9])")
 _CALENDAR = re.compile(r"cal|kal|agenda|event|schedul|veranstalt|termin|month|week|tribe")
 _QUERY = re.compile(
     r"add|buy|remove|undo|[?&](?:current|pag|pg|pn|seite|begin|first|from|limit|offset|skip|st)[^=&]*=[0-9]{4}|[?&](?:[a-z]*"
@@ -315,21 +320,16 @@ def _is_plainly_good(url: str, policy: FilterPolicy) -> bool:
         return False
     path, query = found[2].lower(), found[3]
     segments = path.strip("/").split("/")
-    if len(segments) > policy.path_segments or len(set(segments)) < len(segments):
+    if len(segments) > policy.path_segments:
+        return False
+    doubles = len(segments) - len(set(segments))
+    if doubles and (doubles >= policy.fewest_doubles or "." in path):
         return False
     if "." in segments[-1] and segments[-1].rpartition(".")[2] in policy.extension_set:
         return False
-    if (
-        "cart" in path
-        or "basket" in path
-        or "/add" in path
-        or "/remove" in path
-        or "/delete" in path
-        or "/update" in path
-        or "/www" in path
-    ):
+    if "cart" in path or "basket" in path or "/add" in path or "/remove" in path or "/delete" in path:
         return False
-    if "sess" in path or "sid/" in path or "/page/" in path or "/seite/" in path:
+    if "/update" in path or "sess" in path or "sid/" in path or "/page/" in path or "/seite/" in path:
         return False
     for year in _YEARS.findall(path):
         if year > policy.last_year_text or (year < policy.first_year_text and _CALENDAR.search(url.lower())):
@@ -338,10 +338,14 @@ def _is_plainly_good(url: str, policy: FilterPolicy) -> bool:
 
 
 def _is_plain_query(query: str, path: str, policy: FilterPolicy) -> bool:
-    if query.count("&") >= 2 or query.count("&") >= policy.query_parameters:
-        return False
-    if "&" in query and _FACETS.search(query):
-        return False
+    if "&" in query:
+        others = query.count("&")
+        if (
+            others >= policy.query_parameters
+            or others + 1 >= policy.parameter_repeats
+            or _FACETS.search(query)
+        ):
+            return False
     return not _QUERY.search(query) and not _LOGIN.search(path)
 
 

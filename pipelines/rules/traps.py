@@ -194,7 +194,18 @@ _CALENDAR_NAME = frozenset(
      "month", "start", "start_date", "startdate", "tribe-bar-date", "viewdate", "week", "y", "year", "yr"}
 )  # fmt: skip
 _ANY_YEAR = re.compile(r"19[0-9]{2}|2[01][0-9]{2}")
-_CALENDAR_HINT = re.compile(r"cal|kal|agenda|event|schedul|veranstalt|termin|month|week|tribe", re.IGNORECASE)
+_CALENDAR_HINTS = (
+    "cal",
+    "kal",
+    "agenda",
+    "event",
+    "schedul",
+    "veranstalt",
+    "termin",
+    "month",
+    "week",
+    "tribe",
+)
 _YEAR_MONTH = re.compile(
     r"(19[0-9]{2}|2[01][0-9]{2})"
     r"(?:([-_.])(?:0?[1-9]|1[0-2])(?:\2[0-9]{1,2})?|(?:0[1-9]|1[0-2])(?:[0-9]{2})?)(?![0-9]|[-_.][0-9])"
@@ -207,7 +218,8 @@ def _calendar(shape: Shape, policy: TrapPolicy) -> str | None:
     """Dates far away: where the words say calendar, on both sides; elsewhere only those yet to come."""
     if not _ANY_YEAR.search(shape.url):
         return None
-    says_calendar = _CALENDAR_HINT.search(shape.url) is not None and _says_calendar(shape)
+    text = shape.url.lower()
+    says_calendar = any(word in text for word in _CALENDAR_HINTS) and _says_calendar(shape)
     years = _years(shape, says_calendar)
     if not years:
         return None
