@@ -19,7 +19,7 @@ from pipelines.rules import budget
 def allot(turn: Turn) -> dict[str, Any]:
     """Share the cycle among the hosts with something due, and pack them into fetch partitions.
 
-    Stages `plan/hosts.arrow`: HOSTS columns, `due`, `urls` and `requests` (what the host may be asked),
+    Stages `plan/hosts.arrow`: HOSTS columns, `due`, `urls` (planned) and `allowance` (requests it may get),
     `address` (the one that is used in this cycle), `fault`, `partition` (-1 = not asked), sorted by
     (partition, host). Returns the plan's figures.
     """
@@ -30,7 +30,7 @@ def allot(turn: Turn) -> dict[str, Any]:
     partition, count = pack(turn, rows, share)
     rows = (
         rows.append_column("urls", pa.array(share, pa.int64()))
-        .append_column("requests", pa.array(requests, pa.int64()))
+        .append_column("allowance", pa.array(requests, pa.int64()))
         .append_column("partition", pa.array(partition, pa.int32()))
         .sort_by([("partition", "ascending"), ("host", "ascending")])
     )

@@ -29,6 +29,9 @@ from pipelines.rules.schedule import Ask, Schedule, Wait
 GUARD_MS = 3
 """Added to every pause: our clock reads whole ms, and a server may note the end of an answer after we do."""
 
+CUT_OFF_MS = 500
+"""Added once more when we hung up in the middle of an answer: the server needs a moment to notice."""
+
 HOST_COLUMNS = [column.name for column in HOSTS.columns]
 
 
@@ -153,7 +156,7 @@ class Crew:
             self._ail(host, epoch_ms)
         wish = self._retry_after(exchange, epoch_ms)
         host.pause = host.delay if wish <= host.delay.ms else Delay(wish, "retry_after")
-        rest = host.pause.ms + GUARD_MS
+        rest = host.pause.ms + GUARD_MS + (CUT_OFF_MS if exchange.truncated in ("length", "time") else 0)
         host.next_ms, host.next_epoch_ms = now_ms + rest, epoch_ms + rest
         self._give_back(host, now_ms)
 

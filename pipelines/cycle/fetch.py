@@ -175,7 +175,7 @@ class _Run:
     def _host_state(self, row: dict[str, Any], earlier: _Earlier, bodies: dict[str, bytes]) -> HostState:
         later = earlier.hosts.get(row["host"])
         known = {name: (later or row)[name] for name in HOST_COLUMNS}
-        left = row["requests"] if later is None else later["requests_left"]
+        left = row["allowance"] if later is None else later["requests_left"]
         lost = earlier.lost.get(row["host"], 0)
         fault = (row["fault"], row["fault_detail"]) if row["fault"] else None
         host = HostState(known, row["address"], left - lost, fault)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.compute as pc
+import xxhash
 
 from lake import commit, inbox, ledger, staging, upkeep
 from lake.ledger import LedgerRow
@@ -48,7 +49,7 @@ def begin(lake: Lake, settings: Settings, *, slots: int, now_ms: int) -> Turn:
         root=str(lake.root),
         cycle=cycle,
         opened_ms=now_ms,
-        seed=now_ms,
+        seed=xxhash.xxh3_64_intdigest(f"{lake.lake_id} {cycle}".encode()) >> 1,
         buckets=lake.buckets,
         slots=slots,
         groups=bucket_groups(lake.buckets, slots),
