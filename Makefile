@@ -28,7 +28,7 @@ $(READY): conf/requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --upgrade pip
 	@$(PIP) install -r conf/requirements.lock
-	@$(PIP) install --no-deps --no-build-isolation -e .
+	@PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
 cycle: $(READY)  ## run one crawl cycle: LAKE=data/lake CONF=my.toml SEEDS=seeds.txt; without seeds, on a toy web
