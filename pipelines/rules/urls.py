@@ -64,7 +64,9 @@ def host_of(url: str) -> str:
     """
     parts = url.split("/", 3)
     if len(parts) > 2 and parts[0] in _SCHEMES and not parts[1] and parts[2]:
-        return _host(parts[2])
+        host = _host(parts[2] + "/" if len(parts) > 3 else parts[2])
+        if host:
+            return host
     found = parse(url)
     return "" if found is None else found.host
 
@@ -74,7 +76,7 @@ _SCHEMES = frozenset({"http:", "https:"})
 
 @lru_cache(maxsize=65_536)
 def _host(authority: str) -> str:
-    found = parse(f"http://{authority}/")
+    found = parse(f"http://{authority}")
     return "" if found is None else found.host
 
 
@@ -86,7 +88,9 @@ def site_of(url: str) -> str:
     """
     parts = url.split("/", 3)
     if len(parts) > 2 and parts[0] in _SCHEMES and not parts[1] and parts[2]:
-        return _site(f"{parts[0]}//{parts[2]}/")
+        site = _site(f"{parts[0]}//{parts[2]}/" if len(parts) > 3 else url)
+        if site:
+            return site
     return _site(url)
 
 

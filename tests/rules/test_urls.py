@@ -183,6 +183,8 @@ def test_field_cases_of_redirects_keep_ampersands_slashes_and_empty_locations():
 @example("https://a.example/b", "? d # e")
 @example("http://a.example", "")
 def test_the_quick_way_gives_what_ada_gives(base, href):
+    if not ada_url.check_url(base):
+        return
     try:
         expected = ada_url.join_url(base, href).partition("#")[0]
     except ValueError:
