@@ -11,8 +11,15 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.app.screen import ORDER, PART_OF
-from pipelines.app.words import duration_words, figures, outcome_words, plan_words, ready_lines
+from pipelines.app.words import (
+    ORDER,
+    PART_OF,
+    duration_words,
+    figures,
+    outcome_words,
+    plan_words,
+    ready_lines,
+)
 
 
 class LiveReporter:

@@ -12,12 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
-from pipelines.app.words import figures, outcome_words, plan_words, ready_lines
+from pipelines.app.words import PART_OF, figures, outcome_words, plan_words, ready_lines
 
 QUIET_SECONDS = 10.0
-ORDER = ("open", "plan", "fetch", "sort", "gate", "seal", "merge", "commit")
-PART_OF = {"demand": "plan", "resolve": "plan", "select": "plan", "contents": "seal"}
-"""Parts of a step that have tasks of their own, and the step under whose name they are shown."""
 
 
 class Reporter(Protocol):

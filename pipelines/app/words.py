@@ -9,6 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+ORDER = ("open", "plan", "fetch", "sort", "gate", "seal", "merge", "commit")
+PART_OF = {"demand": "plan", "resolve": "plan", "select": "plan", "contents": "seal"}
+"""Parts of a step that have tasks of their own, and the step under whose name they are shown."""
+
 
 def plan_words(info: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Yield label and figure of a plan, as they are to be read."""
