@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install cycle status test test-all check format bench clean
+.PHONY: help install cycle status test test-all check format bench bench-parse bench-warc clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,8 +53,14 @@ format: $(READY)  ## format the code
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(READY)  ## crawl real documentation pages on this machine and measure (Debian; minutes)
-	@$(BIN)/python -m tests.bench $(ARGS)
+bench: $(READY)  ## crawl 58,000 real pages on this machine and measure everything (Debian; minutes)
+	@$(BIN)/python -m tests.bench.bench_cycle $(ARGS)
+
+bench-parse: $(READY)  ## CPU time of reading a page, stage by stage
+	@$(BIN)/python -m tests.bench.bench_parse $(ARGS)
+
+bench-warc: $(READY)  ## CPU time of writing a WARC record
+	@$(BIN)/python -m tests.bench.bench_warc $(ARGS)
 
 clean:  ## remove .venv and caches; lakes and logs stay
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info

@@ -133,6 +133,42 @@ def check(
         raise typer.Exit(check_cmd.run(settings_of(lake, conf, pairs), deep=deep, as_json=as_json))
 
 
+@check_app.command("url")
+def check_url(
+    url: Annotated[str, typer.Argument(metavar="URL", show_default=False)],
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Tell how a URL is known and what every filter rule says of it."""
+    with errors.told():
+        from pipelines.app import judge_cmd
+
+        judge_cmd.url(settings_of(lake, conf, pairs), url, as_json=as_json)
+
+
+@check_app.command("robots")
+def check_robots(
+    url: Annotated[str, typer.Argument(metavar="URL", show_default=False)],
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="A robots.txt to read instead of the lake's copy."),
+    ] = None,
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Tell whether robots.txt allows a URL, by which group and line."""
+    with errors.told():
+        from pipelines.app import judge_cmd
+
+        judge_cmd.robots(settings_of(lake, conf, pairs), url, file=file, as_json=as_json)
+
+
 @conf_app.command("show")
 def conf_show(
     name: Annotated[
