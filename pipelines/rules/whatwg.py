@@ -17,7 +17,7 @@ _parse_with_base, _parse, _free = _lib.ada_parse_with_base, _lib.ada_parse, _lib
 _is_valid, _get_href, _unpack = _lib.ada_is_valid, _lib.ada_get_href, _ffi.unpack
 
 PLAIN = re.compile(
-    r"(https?://(?:[a-z0-9_-]+\.)+[a-z]{2,}(?::(?!80/|443/)[1-9][0-9]{0,3})?)"  # host that is no IP address
+    r"(https?://(?:[a-z0-9_-]+\.)+[a-z]{2,}(?::(?!80/|443/)(?:[1-5][0-9]{4}|[1-9][0-9]{0,3})(?=/))?)"  # host: no IP address
     r"(/[A-Za-z0-9_\-.~!$&'()*+,/:=@%;]*)"
     r"(\?[A-Za-z0-9_\-.~!$&()*+,/:;=@%?]*)?\Z"
 )
