@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lake import bloom, inbox, members, runs, snapshot, verify
+from lake import bloom, inbox, members, mend, runs, snapshot, verify
 from lake.errors import DamagedFile, LakeError
 from lake.files import Add, DataFile, check_sorted
 from lake.members import Place
@@ -73,6 +73,13 @@ def _guarded(part: Callable[[_Check], Iterator[Fault]], state: _Check) -> Iterat
         yield from part(state)
     except LakeError as error:
         yield Fault(str(state.lake.root), str(error))
+
+
+def _logs(state: _Check) -> Iterator[Fault]:
+    """No torn file in a Delta log."""
+    for table in state.lake.versions:
+        for one in mend.torn(state.lake.layout.table(table)):
+            yield Fault(str(one.path), f"{one.what}; the next `noria cycle` mends it")
 
 
 def _ledger(state: _Check) -> Iterator[Fault]:
@@ -305,5 +312,5 @@ def _shortened(numbers: list[int]) -> str:
 
 
 _PARTS: tuple[Callable[[_Check], Iterator[Fault]], ...] = (
-    _ledger, _files, _conservation, _seen, _contents, _warcs, _beside,
+    _logs, _ledger, _files, _conservation, _seen, _contents, _warcs, _beside,
 )  # fmt: skip

@@ -145,16 +145,18 @@ def merge_runs(
     partition: int,
     files: Sequence[DataFile],
     part: int | str = "m",
+    due_day: int | None = None,
 ) -> Add:
     """Merge runs of one partition into a new sorted file; memory holds one row group of each run.
 
-    Equal keys follow each other in the order of `files`. A key that is in two runs of `seen` raises
+    partition: the bucket (or digest shard). due_day: the other half of a partition of `frontier_later`. Equal keys follow each other in the order of `files`. A key that is in two runs of `seen` raises
     DamagedFile: a merge never changes what the lake holds.
     """
     spec = _keyed(table)
     layout = Layout(Path(root))
-    relative = layout.data_path(table, cycle, partition, part)
+    relative = layout.data_path(table, cycle, partition, part, due_day=due_day)
     final = layout.table(table) / relative
+    values = {BUCKETED[table]: str(partition), **({} if due_day is None else {"due_day": str(due_day)})}
     stats: list[dict[str, dict[str, Any]]] = []
     rows = 0
     with temporary(final) as tmp:
@@ -165,7 +167,7 @@ def merge_runs(
                 rows += slab.num_rows
         size = tmp.stat().st_size
         publish(tmp, final)
-    return Add(relative, size, rows, {BUCKETED[table]: str(partition)}, _joined(stats))
+    return Add(relative, size, rows, values, _joined(stats))
 
 
 def _merged(files: Sequence[DataFile], spec: Table) -> Iterator[pa.Table]:
@@ -203,6 +205,8 @@ def _slabs(file: DataFile, spec: Table) -> Iterator[pa.Table]:
 
 
 def _sorted(rows: pa.Table, key: str) -> pa.Table:
+    if rows.num_columns == 1:
+        return pa.table([np.sort(rows.column(key).to_numpy(), kind="stable")], schema=rows.schema)
     order = np.argsort(rows.column(key).to_numpy(), kind="stable")
     return rows.take(pa.array(order)).combine_chunks()
 

@@ -32,6 +32,7 @@ from lake.errors import (
 from lake.files import DataFile, make_folder, put_if_absent
 from lake.layout import Layout
 from lake.ledger import LedgerRow
+from lake.mend import mend
 from lake.schema import BY_NAME, LEDGER, TABLES, Table
 
 FORMAT = 1
@@ -145,7 +146,8 @@ class Lake:
             return dataset.to_table(columns=columns, filter=filter)
         except (FileNotFoundError, pa.ArrowInvalid, OSError) as error:
             raise DamagedFile(
-                f"table {spec.name} cannot be read: {str(error).splitlines()[0]}; `noria check` names what is damaged"
+                f"table {spec.name} of cycle {self.cycle} cannot be read: {str(error).splitlines()[0]}; `noria check` "
+                "names what is damaged (files of a cycle older than the retention may be gone: open a newer one)"
             ) from error
 
     def dataset(self, table: str, *, partitions: Partitions | None = None) -> ds.Dataset:
@@ -267,13 +269,17 @@ def open(path: Path | str, *, cycle: int | None = None) -> Lake:
 
 
 def open_or_create(path: Path | str, *, buckets: int) -> Lake:
-    """Open a lake for writing, making it where there is none; raises LakeExists if its buckets differ."""
+    """Open a lake for writing, making it where there is none; raises LakeExists if its buckets differ.
+
+    What a power cut tore in its logs is mended first.
+    """
     layout = Layout(Path(path).absolute())
     if not layout.meta.exists():
         try:
             return create(path, buckets=buckets)
         except LakeExists:
             pass
+    mend(layout.root)
     found = open(path)
     if found.buckets != buckets:
         raise LakeExists(

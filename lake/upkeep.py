@@ -36,61 +36,61 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Compaction:
-    """What is to be done in one partition: runs that become one, and runs that stay."""
+    """Files of one partition that become one. partition: a value for each partition column of the table."""
 
-    partition: int
+    partition: dict[str, int | str]
     merge: tuple[DataFile, ...]
-    keep: tuple[DataFile, ...]
 
 
 def plan_runs(lake: Lake, table: str, *, tiers: int = TIERS) -> list[Compaction]:
-    """Choose the partitions of a table whose runs are due for merging."""
-    held: dict[int, list[DataFile]] = {}
-    for file in lake.files(table):
-        held.setdefault(int(file.partition[BUCKETED[table]]), []).append(file)
-    plans = []
-    for partition, files in sorted(held.items()):
-        for group in runs.plan_compaction(files, tiers=tiers):
-            keep = tuple(file for file in files if file not in group)
-            plans.append(Compaction(partition, tuple(group), keep))
-    return plans
+    """Choose what is due for merging in a table kept by bucket: runs, or files that cycles appended."""
+    groups = runs.plan_compaction(lake.files(table), tiers=tiers)
+    return [Compaction(group[0].partition, tuple(group)) for group in groups]
 
 
-def compact_partition(lake_root: Path | str, table: str, plan: Compaction, *, cycle: int) -> list[Add]:
-    """Merge one partition's runs (a task: deterministic, may run twice); return all its files to be.
-
-    A run that stays gets a second name (a hard link, no copy), since one commit may not both remove and
-    add a path, and the commit removes the partition's files as a whole.
-    """
-    merged = runs.merge_runs(lake_root, table, cycle=cycle, partition=plan.partition, files=plan.merge)
-    kept = [
-        _renamed(Path(lake_root), table, file, plan.partition, cycle, place)
-        for place, file in enumerate(sorted(plan.keep, key=lambda file: str(file.path)))
-    ]
-    return [merged, *kept]
+def compact_partition(lake_root: Path | str, table: str, plan: Compaction, *, cycle: int) -> Add:
+    """Merge one partition's files (a task: the same output for the same plan, may run twice)."""
+    day = plan.partition.get("due_day")
+    return runs.merge_runs(
+        lake_root,
+        table,
+        cycle=cycle,
+        partition=int(plan.partition[BUCKETED[table]]),
+        files=plan.merge,
+        due_day=None if day is None else int(day),
+    )
 
 
 def commit_compaction(
-    lake_root: Path | str,
-    table: str,
-    plans: list[Compaction],
-    adds: list[Add],
-    *,
-    cycle: int,
-    expect_version: int,
+    lake: Lake, table: str, plans: list[Compaction], merged: list[Add], *, cycle: int
 ) -> int:
-    """Put the merged runs in place of the old ones, once a cycle; return the table's version after it."""
-    replace = {BUCKETED[table]: [plan.partition for plan in plans]}
+    """Put the merged files in place of the old ones, once a cycle; return the table's version after it.
+
+    lake: at the version that the plans were made from. The commit removes whole partitions (for two
+    partition columns, all pairs of their values); what stays of them gets a second name, a hard link and
+    no copy, since one commit may not both remove and add a path.
+    """
+    replace = {name: sorted({plan.partition[name] for plan in plans}, key=str) for name in plans[0].partition}
+    gone = {file.path for plan in plans for file in plan.merge}
+    stay = [file for file in lake.files(table, partitions=replace) if file.path not in gone]
+    adds = [*merged, *(_renamed(lake, table, file, cycle, place) for place, file in enumerate(stay))]
     return commit.commit_table(
-        lake_root, table, cycle=cycle, adds=adds, replace=replace, expect_version=expect_version, app=COMPACT
+        lake.root,
+        table,
+        cycle=cycle,
+        adds=adds,
+        replace=replace,
+        expect_version=lake.versions[table],
+        app=COMPACT,
     )
 
 
 def compact_runs(lake_root: Path | str, table: str, *, cycle: int, tiers: int = TIERS) -> int:
     """Merge the runs of a table that are due, and return its version after it, for the cycle's ledger row.
 
+    table: `seen`, `contents`, or a shelf to which cycles append (`frontier_backlog`, `_later`, `_retired`).
     To be called between the cycle's commit to the table and its ledger row: readers then see the merged
-    runs from this cycle on. The rows stay the same. Nothing due = nothing committed. Twice = once.
+    files from this cycle on. The rows stay the same. Nothing due = nothing committed. Twice = once.
     """
     version = commit.newest_version(lake_root, table)
     if commit.committed_cycle(lake_root, table, COMPACT) >= cycle:
@@ -99,14 +99,20 @@ def compact_runs(lake_root: Path | str, table: str, *, cycle: int, tiers: int = 
     plans = plan_runs(lake, table, tiers=tiers)
     if not plans:
         return version
-    adds = [add for plan in plans for add in compact_partition(lake_root, table, plan, cycle=cycle)]
-    return commit_compaction(lake_root, table, plans, adds, cycle=cycle, expect_version=version)
+    merged = [compact_partition(lake_root, table, plan, cycle=cycle) for plan in plans]
+    return commit_compaction(lake, table, plans, merged, cycle=cycle)
 
 
-def _renamed(root: Path, table: str, file: DataFile, partition: int, cycle: int, place: int) -> Add:
-    layout = Layout(root)
-    relative = layout.data_path(table, cycle, partition, f"k{place}")
-    final = layout.table(table) / relative
+def _renamed(lake: Lake, table: str, file: DataFile, cycle: int, place: int) -> Add:
+    day = file.partition.get("due_day")
+    relative = lake.layout.data_path(
+        table,
+        cycle,
+        int(file.partition[BUCKETED[table]]),
+        f"k{place}",
+        due_day=None if day is None else int(day),
+    )
+    final = lake.layout.table(table) / relative
     with temporary(final) as tmp:
         try:
             os.link(file.path, tmp)
@@ -117,7 +123,9 @@ def _renamed(root: Path, table: str, file: DataFile, partition: int, cycle: int,
     if file.min_key is not None and file.max_key is not None:
         key = BY_NAME[table].sorted_by[0]
         stats = {"minValues": {key: file.min_key}, "maxValues": {key: file.max_key}, "nullCount": {key: 0}}
-    return Add(relative, file.size, file.rows, {BUCKETED[table]: str(partition)}, stats)
+    return Add(
+        relative, file.size, file.rows, {name: str(value) for name, value in file.partition.items()}, stats
+    )
 
 
 def fold_ledger(lake_root: Path | str, *, above: int = LEDGER_FILES) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from lake import commit, ledger, snapshot
 from lake.errors import LakeError
+from lake.files import Add
 from lake.lease import Lease
 from tests.lake.sample import NOON, run_add, shelf_add
 
@@ -66,7 +68,7 @@ def a_turn(root: Path, number: int) -> str:
     if ledger.last(root, cycle=number):
         return "done before"
     keys = [(1 << 61) + number * 10 + step for step in range(3)]
-    steps = {
+    steps: dict[str, Callable[[], tuple[list[Add], dict[str, list[int | str]] | None]]] = {
         "seen": lambda: ([run_add(lake, number, 1, keys)], None),
         "frontier_ready": lambda: (
             [shelf_add(lake, "ready", number, 1, sorted(_ready_keys(lake) | set(keys)))],
@@ -95,7 +97,11 @@ def _die(point: str) -> None:
         os.kill(os.getpid(), 9)
 
 
+NAMED: dict[str, Callable[[str, str], None]] = {
+    "take_lease": take_lease,
+    "commit_cycle": commit_cycle,
+    "turn_with_deaths": turn_with_deaths,
+}
+
 if __name__ == "__main__":
-    {"take_lease": take_lease, "commit_cycle": commit_cycle, "turn_with_deaths": turn_with_deaths}[
-        sys.argv[1]
-    ](*sys.argv[2:])
+    NAMED[sys.argv[1]](sys.argv[2], sys.argv[3])

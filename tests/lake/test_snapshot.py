@@ -230,7 +230,7 @@ def test_of_many_who_make_a_lake_at_once_one_does(tmp_path: Path) -> None:
 def test_missing_files_and_tables_are_sentences(tmp_path: Path) -> None:
     held = turn(new_lake(tmp_path), 1, {0: keys_in(0, 1)})
     held.files("seen")[0].path.unlink()
-    with pytest.raises(DamagedFile, match="table seen cannot be read"):
+    with pytest.raises(DamagedFile, match="table seen of cycle 1 cannot be read"):
         held.read("seen")
     with pytest.raises(LakeDamaged, match="table hosts cannot be opened at version 77"):
         held.at({"hosts": 77}).rows("hosts")

@@ -88,6 +88,22 @@ def test_a_compaction_that_died_before_its_commit_is_done_again(tmp_path: Path) 
     assert _keys(lake.at({"seen": version})) == _keys(lake)
 
 
+def test_a_shelf_by_due_day_and_bucket_is_compacted_and_the_other_pairs_stay(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path)
+    for cycle in range(1, 4):
+        pairs = [(7, 0), (8, 1)] + ([(7, 1), (8, 0), (9, 0)] if cycle == 1 else [])
+        adds = [
+            shelf_add(lake, "later", cycle, bucket, keys_in(bucket, day * 100 + cycle), due_day=day)
+            for day, bucket in pairs
+        ]
+        commit.commit_table(lake.root, "frontier_later", cycle=cycle, adds=adds, replace=None)
+    before = lake.at({"frontier_later": 3})
+    after = lake.at({"frontier_later": upkeep.compact_runs(lake.root, "frontier_later", cycle=3, tiers=3)})
+    assert (len(before.files("frontier_later")), len(after.files("frontier_later"))) == (9, 5)
+    assert after.rows("frontier_later", "due_day") == before.rows("frontier_later", "due_day")
+    assert after.read("frontier_later").sort_by("url_key") == before.read("frontier_later").sort_by("url_key")
+
+
 def test_compacted_runs_answer_as_before(tmp_path: Path) -> None:
     lake = _grown(tmp_path, 4)
     after = lake.at({"seen": upkeep.compact_runs(lake.root, "seen", cycle=5, tiers=2)})
