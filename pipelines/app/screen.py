@@ -119,8 +119,9 @@ class PlainReporter:
         print(line, file=self._out, flush=True)
 
 
-def reporter(out: TextIO = sys.stdout, *, as_json: bool, lake: str) -> Reporter:
+def reporter(*, as_json: bool, lake: str, out: TextIO | None = None) -> Reporter:
     """Return the reporter that fits: JSON if wanted, a live display on a terminal, else plain lines."""
+    out = out or sys.stdout
     if as_json:
         return JsonReporter(out)
     if out.isatty():

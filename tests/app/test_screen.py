@@ -114,8 +114,8 @@ def test_the_display_can_be_closed_twice_or_before_it_began() -> None:
 
 
 def test_a_pipe_gets_plain_lines_and_json_if_wanted() -> None:
-    assert isinstance(reporter(io.StringIO(), as_json=False, lake="l"), PlainReporter)
-    assert isinstance(reporter(io.StringIO(), as_json=True, lake="l"), JsonReporter)
+    assert isinstance(reporter(as_json=False, lake="l", out=io.StringIO()), PlainReporter)
+    assert isinstance(reporter(as_json=True, lake="l", out=io.StringIO()), JsonReporter)
 
 
 def test_partitions_given_up_and_the_next_due_time_are_told(clock: Ticks) -> None:
