@@ -5,7 +5,9 @@ It is told the time and handed exchanges; `fetch.py` owns the loop, the socket a
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, field
+from typing import Any
 
 from lake.schema import HOSTS
 from pipelines.cycle.hoststate import HostState, Item, RobotsCopy, moment
@@ -142,6 +144,11 @@ class Crew:
         """Leave out all that is queued for a host: it stays on its shelf."""
         self.left -= len(host.queue)
         host.queue.clear()
+
+    def slowest(self, most: int) -> list[dict[str, Any]]:
+        """Return the hosts whose queues take longest, with what makes them slow; those with nothing to do aside."""
+        busy = (host for host in self.hosts.values() if host.queue and not host.down)
+        return [host.told() for host in heapq.nlargest(most, busy, key=HostState.work_ms)]
 
     # --- an answer came ---
 

@@ -37,6 +37,9 @@ from pipelines.rules.schedule import Schedule, Wait
 
 TICK_SECONDS = 0.25
 LIVE_SECONDS = 1.0
+SLOW_SECONDS = 10.0
+"""How often the hosts with most work left are looked up: it walks over all of them."""
+SLOW_HOSTS = 10
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,8 @@ class _Run:
         self.tasks: set[asyncio.Task[None]] = set()
         self.failure: BaseException | None = None
         self.wakeup = asyncio.Event()
+        self.renewed = self.flushed = time.monotonic()
+        self.slow_hosts: list[dict[str, Any]] = []
 
     def _earlier_ms(self) -> int:
         """Time that earlier attempts spent fetching, so that a resumed window is not longer than a whole one."""
@@ -325,19 +330,22 @@ class _Run:
     async def _keep_house(self) -> None:
         """Renew the lease, flush, tell how it goes, and hear whether to stop."""
         settings = self.task.turn.settings.fetch
-        renewed = flushed = told = time.monotonic()
+        self.renewed = self.flushed = told = slow = time.monotonic()
         while True:
             await asyncio.sleep(TICK_SECONDS)
             now = time.monotonic()
-            if now - renewed >= settings.lease_renew_seconds:
+            if now - self.renewed >= settings.lease_renew_seconds:
                 self._renew()
-                renewed = now
+                self.renewed = now
             if self.stop_path.exists():
                 self.stopped = True
                 self.wakeup.set()
-            if now - flushed >= settings.flush_seconds:
+            if now - self.flushed >= settings.flush_seconds:
                 self.keeper.flush(self.crew)
-                flushed = now
+                self.flushed = now
+            if now >= slow:
+                self.slow_hosts = self.crew.slowest(SLOW_HOSTS)
+                slow = now + SLOW_SECONDS
             if now - told >= LIVE_SECONDS:
                 self._tell()
                 told = now
@@ -364,12 +372,17 @@ class _Run:
             "hosts_waiting": waiting,
             "hosts_asked": asked,
             "hosts_finished": len(self.crew.hosts) - ready - waiting - asked,
+            "told_ms": self.clock.now_ms(),
+            "flush_lag_ms": round((time.monotonic() - self.flushed) * 1_000),
+            "lease_age_ms": round((time.monotonic() - self.renewed) * 1_000),
+            "slow_hosts": self.slow_hosts,
         }
         staging.write_manifest(
             parts.folder(self.task.base, self.attempt.number) / "live.json", live, durable=False
         )
 
     def _manifest(self) -> dict[str, Any]:
+        self.slow_hosts, self.flushed = [], time.monotonic()
         self._tell()
         told = self.keeper.live()
         return {

@@ -78,6 +78,13 @@ class HostState:
         """Return how long the queue will take at the present pace."""
         return len(self.queue) * (self.delay.ms + (self.row["response_ms"] or 0))
 
+    def told(self) -> dict[str, Any]:
+        """Return how the host stands: URLs left, the pause between requests and its reason, times in ms."""
+        return {
+            "host": self.name, "left": len(self.queue), "pause_ms": self.pause.ms, "reason": self.pause.reason,
+            "response_ms": self.row["response_ms"] or 0, "work_ms": self.work_ms(),
+        }  # fmt: skip
+
     def settle_delay(self, policy: DelayPolicy) -> None:
         """Set the pause from what is known of the host."""
         self.delay = next_delay(

@@ -213,6 +213,9 @@ class Keeper:
         self.counts["requests"] += captures.num_rows - captures["request_ms"].null_count
         self.counts["pages"] += pages.filter(pc.equal(pages["outcome"], Outcome.OK.value)).num_rows
         self.counts["wire_bytes"] += pc.sum(captures["wire_bytes"]).as_py() or 0
+        finished = pc.sum(pc.equal(pages["url_key"], pages["origin_key"])).as_py() or 0
+        self.counts["finished"] += finished
+        self.planned += finished
 
     def live(self) -> dict[str, Any]:
         """Return the counts so far."""
