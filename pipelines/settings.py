@@ -315,6 +315,15 @@ class Filters(Section):
     traps_off: Texts = listing((), "names of traps that are not looked for (noria check url names them)")
 
 
+class Plugins(Section):
+    """Code of others in the crawl: see pipelines/plugins.py; two are there: images and monitor."""
+
+    enabled: Texts = listing((), "names of the plug-ins that are at work, in this order")
+    options: dict[str, str] = table(
+        {}, 'their options, a table of NAME.OPTION to text, e.g. {"monitor.text" = "noria"}'
+    )
+
+
 class Cluster(Section):
     """The processes."""
 
@@ -354,6 +363,7 @@ class Settings:
     recrawl: Recrawl = field(default_factory=Recrawl)
     warc: Warc = field(default_factory=Warc)
     filters: Filters = field(default_factory=Filters)
+    plugins: Plugins = field(default_factory=Plugins)
     cluster: Cluster = field(default_factory=Cluster)
     log: Log = field(default_factory=Log)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
