@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pipelines.rules import urls
-from pipelines.rules.filters import FilterPolicy, refusal
+from pipelines.rules.filters import FilterPolicy
+from pipelines.rules.quick import Quick
 
 
 class Found(NamedTuple):
@@ -14,6 +14,14 @@ class Found(NamedTuple):
 
     key: int
     url: str
+    host: str
+
+
+class _Seen(NamedTuple):
+    """The best place in which a URL was seen: links from a seed, key of the page; and the URL's host."""
+
+    depth: int
+    via_key: int
     host: str
 
 
@@ -27,9 +35,9 @@ class LinkSieve:
     """
 
     def __init__(self, policy: FilterPolicy, *, capacity: int = 200_000) -> None:
-        self._policy, self._capacity = policy, capacity
-        self._young: dict[str, tuple[int, int]] = {}
-        self._old: dict[str, tuple[int, int]] = {}
+        self._quick, self._capacity = Quick(policy), capacity
+        self._young: dict[str, _Seen] = {}
+        self._old: dict[str, _Seen] = {}
         self.pairs: dict[tuple[str, str], int] = {}
 
     def sift(
@@ -39,30 +47,25 @@ class LinkSieve:
 
         meta: the seed's metadata that they inherit.
         """
-        found = []
-        place = (depth, via_key)
+        found: list[Found] = []
+        young, old, judge, pairs = self._young, self._old, self._quick.judge, self.pairs
         inside = 0
         for url in links:
-            target = urls.host_of(url)
+            seen = young.get(url) or old.get(url)
+            if seen is None or (seen.depth, seen.via_key) > (depth, via_key):
+                target, key = judge(url, depth=depth, meta=meta)
+            else:
+                target, key = seen.host, None
+            if seen is None or key is not None:
+                young[url] = _Seen(depth, via_key, target)
+            if key is not None:
+                found.append(Found(key, url, target))
             if target == host:
                 inside += 1
             else:
-                self._count(host, target)
-            best = self._young.get(url) or self._old.get(url)
-            if best is not None and best <= place:
-                continue
-            self._remember(url, place)
-            if refusal(url, self._policy, depth=depth, meta=meta, host=target) is None:
-                found.append(Found(urls.url_key(url, target), url, target))
+                pairs[host, target] = pairs.get((host, target), 0) + 1
         if inside:
-            self._count(host, host, inside)
+            pairs[host, host] = pairs.get((host, host), 0) + inside
+        if len(young) > self._capacity:
+            self._old, self._young = young, {}
         return found
-
-    def _count(self, source: str, target: str, links: int = 1) -> None:
-        pair = (source, target)
-        self.pairs[pair] = self.pairs.get(pair, 0) + links
-
-    def _remember(self, url: str, place: tuple[int, int]) -> None:
-        if len(self._young) >= self._capacity:
-            self._old, self._young = self._young, {}
-        self._young[url] = place
