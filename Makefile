@@ -23,6 +23,7 @@ install: $(READY)  ## make .venv and install the locked packages and Noria
 
 $(READY): conf/requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Noria needs Python 3.11 or newer and found none: sudo apt install python3 python3-venv, or say which with make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Noria needs Python 3.11 or newer, and $(PYTHON) is not" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: sudo apt install python3-venv" >&2; exit 1; }
 	@echo "installing into $(VENV) with $$($(PYTHON) --version): a minute or two, once"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
