@@ -20,7 +20,7 @@ from lake.snapshot import Lake
 from pipelines import cluster
 from pipelines.cluster import Runner, Task, TaskLost
 from pipelines.config import Settings
-from pipelines.cycle import allot, commit, fetch, gate, index, merge, open, plan, resolve, sort
+from pipelines.cycle import allot, commit, contents, fetch, gate, index, merge, open, plan, resolve, sort
 from pipelines.cycle.turn import Turn
 from pipelines.failure import Failure
 
@@ -194,7 +194,7 @@ class _Wheel:
             self._groups("gate", gate.gate, count)
         with self._timed("seal"):
             self._each("seal", index.seal, count)
-            self._groups("contents", merge.contents, count)
+            self._groups("contents", contents.contents, count)
         with self._timed("merge"):
             self._groups("merge", merge.merge, count)
         with self._timed("commit"):

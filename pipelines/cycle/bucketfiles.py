@@ -1,0 +1,91 @@
+"""The data files that a merge writes: one a table and bucket, under the cycle's names, seen by nobody before the commit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lake import bloom, runs
+from lake.files import Add, write_data
+from lake.layout import Layout
+from lake.schema import BY_NAME, SHELVES
+from pipelines.cycle.frontier import Ints, column, slice_by_key
+from pipelines.cycle.shelving import Shelved
+from pipelines.cycle.turn import Turn
+from pipelines.rules import urls
+
+
+class BucketFiles:
+    """Writes a group's data files, one a bucket, and remembers them."""
+
+    def __init__(self, turn: Turn, group: int, touched: set[int]) -> None:
+        self._turn, self._group, self._touched = turn, group, touched
+        self._layout = Layout(Path(turn.root))
+        self._adds: dict[str, list[Add]] = {}
+        self._rows: dict[str, dict[str, int]] = {name: {} for name in (*SHELVES, "seen")}
+        self._refilled: list[int] = []
+
+    def frontier(self, shelved: Shelved, undue: pa.Table) -> None:
+        self._touched |= shelved.refilled
+        self._refilled = sorted(shelved.refilled)
+        self._shelf("ready", shelved.ready)
+        self._shelf("retired", shelved.retired)
+        self._shelf("backlog", pa.concat_tables([shelved.backlog, shelved.more]).sort_by("url_key"))
+        self._later(pa.concat_tables([shelved.later, undue]))
+
+    def _shelf(self, shelf: str, rows: pa.Table) -> None:
+        table = f"frontier_{shelf}"
+        for bucket, mine in self._by_bucket(rows):
+            self._write(table, mine, bucket)
+            self._rows[shelf][str(bucket)] = mine.num_rows
+
+    def _later(self, rows: pa.Table) -> None:
+        days = column(rows, "due_at") // 86_400_000
+        for day in sorted(set(days.tolist())):
+            for bucket, mine in self._by_bucket(rows.filter(pa.array(days == day)).sort_by("url_key")):
+                self._write("frontier_later", mine, bucket, due_day=int(day))
+                before = self._rows["later"].get(str(bucket), 0)
+                self._rows["later"][str(bucket)] = before + mine.num_rows
+
+    def _write(self, table: str, rows: pa.Table, bucket: int, *, due_day: int | None = None) -> None:
+        path = self._layout.data_path(table, self._turn.cycle, bucket, due_day=due_day)
+        where: dict[str, int | str] = (
+            {"bucket": bucket} if due_day is None else {"due_day": due_day, "bucket": bucket}
+        )
+        add = write_data(self._layout.table(table), path, rows, BY_NAME[table], where)
+        self._adds.setdefault(table, []).append(add)
+
+    def _by_bucket(self, rows: pa.Table) -> list[tuple[int, pa.Table]]:
+        found = []
+        for bucket in sorted(self._touched):
+            mine = slice_by_key(rows.combine_chunks(), *urls.bucket_range(bucket, self._turn.buckets))
+            if mine.num_rows:
+                found.append((bucket, mine))
+        return found
+
+    def seen(self, keys: Ints) -> None:
+        rows = pa.table({"url_key": keys})
+        for bucket, mine in self._by_bucket(rows):
+            add = runs.write_run(self._turn.root, "seen", cycle=self._turn.cycle, partition=bucket, rows=mine)
+            self._adds.setdefault("seen", []).append(add)
+            self._rows["seen"][str(bucket)] = mine.num_rows
+            bloom.extend(self._turn.root, "seen", bucket, mine["url_key"].to_numpy(), cycle=self._turn.cycle)
+
+    def hosts(self, books: pa.Table) -> None:
+        for bucket in sorted(self._touched):
+            mine = books.filter(pc.equal(books["bucket"], bucket))
+            if mine.num_rows:
+                self._write("hosts", mine, bucket)
+
+    def manifest(self) -> dict[str, Any]:
+        adds = {table: [asdict(add) for add in files] for table, files in self._adds.items()}
+        return {
+            "adds": adds,
+            "rows": self._rows,
+            "refilled": self._refilled,
+            "touched": sorted(self._touched),
+        }
