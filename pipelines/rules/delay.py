@@ -16,8 +16,9 @@ class DelayPolicy:
     address_floor_ms: int = 250
     response_factor: int = 10
     patience_ms: int = 30_000
-    backoff_first_ms: int = 2_000
+    backoff_first_ms: int = 5_000
     backoff_max_ms: int = 3_600_000
+    backoff_forgive_percent: int = 25
 
 
 class Delay(NamedTuple):
@@ -50,17 +51,17 @@ def next_delay(
 
 
 def next_backoff_ms(policy: DelayPolicy, *, backoff_ms: int, outcome: Outcome) -> int:
-    """Return the back-off after one more outcome: it doubles on trouble and is forgiven by a quarter an answer.
+    """Return the back-off after one more outcome: it doubles on trouble and is forgiven a share at a time by answers.
 
     >>> next_backoff_ms(DelayPolicy(), backoff_ms=0, outcome=Outcome.RATE_LIMITED)
-    2000
+    5000
     >>> next_backoff_ms(DelayPolicy(), backoff_ms=8_000, outcome=Outcome.OK)
     6000
     """
     if outcome in SLOW_DOWN:
         return min(max(2 * backoff_ms, policy.backoff_first_ms), policy.backoff_max_ms)
     if outcome in ANSWERED:
-        forgiven = backoff_ms * 3 // 4
+        forgiven = backoff_ms * (100 - policy.backoff_forgive_percent) // 100
         return forgiven if forgiven >= policy.backoff_first_ms // 2 else 0
     return backoff_ms
 

@@ -13,45 +13,53 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PriorityPolicy:
-    """Weights of the score's terms, the bands' lower bounds (best first) and the bands' weights."""
+    """Weights of the score's terms and of the bands, best band first."""
 
-    seed_boost: float = 4.0
-    depth_weight: float = 2.0
-    waiting_weight: float = 0.02
-    change_weight: float = 1.0
-    sitemap_boost: float = 0.5
-    band_bounds: tuple[float, ...] = (4.0, 1.5, 0.75, 0.4, 0.0)
+    seed: float = 4.0
+    depth: float = 1.0
+    sitemap: float = 1.0
+    host: float = 1.0
+    change: float = 1.0
+    waiting_per_day: float = 0.1
     band_weights: tuple[float, ...] = (16.0, 8.0, 4.0, 2.0, 1.0)
 
 
-def scores(
-    policy: PriorityPolicy, *, seed: npt.NDArray[np.bool_], sitemap: npt.NDArray[np.bool_], depth: Ints,
-    waited_cycles: Ints, change_share: Floats, host_score: Floats,
-) -> Floats:  # fmt: skip
-    """Return each URL's score, higher is better.
+@dataclass(frozen=True)
+class Terms:
+    """The facts that a score is made of, an entry a URL.
 
-    depth: links from a seed. waited_cycles: cycles on the ready shelf. change_share: changes a visit, 0 for
-    a first visit. host_score multiplies the whole: 1 = usual.
+    depth: links from a seed. waited_days: since it could have been asked. change_share: changes a visit, 0
+    before the second. host_score: 1 = usual.
     """
-    own = (
-        policy.seed_boost * seed
-        + policy.sitemap_boost * sitemap
-        + policy.depth_weight / (1.0 + np.maximum(depth, 0))
-        + policy.waiting_weight * waited_cycles
-        + policy.change_weight * change_share
+
+    seed: npt.NDArray[np.bool_]
+    sitemap: npt.NDArray[np.bool_]
+    depth: Ints
+    waited_days: Floats
+    change_share: Floats
+    host_score: Floats
+
+
+def scores(policy: PriorityPolicy, terms: Terms) -> Floats:
+    """Return each URL's score, higher is better; a page of a seed's own depth has about 0."""
+    score: Floats = (
+        policy.seed * terms.seed
+        + policy.sitemap * terms.sitemap
+        - policy.depth * np.log2(1.0 + np.maximum(terms.depth, 0))
+        + policy.waiting_per_day * terms.waited_days
+        + policy.change * terms.change_share
+        + policy.host * np.log2(np.maximum(terms.host_score, 1e-6))
     )
-    return own * host_score
+    return score
 
 
 def bands(policy: PriorityPolicy, score: Floats) -> Ints:
-    """Return the band of each score: 1 for the best, len(band_bounds) for the rest.
+    """Return the band of each score: a band a unit of score, band 1 from +1 up, the last for all that is left.
 
-    >>> bands(PriorityPolicy(), np.array([9.0, 0.5, -1.0])).tolist()
-    [1, 4, 5]
+    >>> bands(PriorityPolicy(), np.array([4.0, 0.3, -0.5, -9.0])).tolist()
+    [1, 2, 3, 5]
     """
-    bounds = np.array(policy.band_bounds)
-    below = (score[:, None] < bounds[None, :]).sum(axis=1)
-    banded: Ints = np.minimum(below + 1, len(bounds)).astype(np.int64)
+    banded: Ints = np.clip(2 - np.floor(score), 1, len(policy.band_weights)).astype(np.int64)
     return banded
 
 
