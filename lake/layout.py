@@ -77,6 +77,10 @@ class Layout:
         """Folder of a cycle's CDXJ files."""
         return self.root / "cdxj" / f"c{cycle:06d}"
 
+    def reports(self, cycle: int) -> Path:
+        """Folder of what plug-ins report of a cycle's pages: lines of JSON."""
+        return self.root / "reports" / f"c{cycle:06d}"
+
     def staging(self, cycle: int) -> Path:
         """Folder of what a cycle hands from step to step; swept after its commit."""
         return self.root / "staging" / f"cycle={cycle:06d}"

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pipelines.cycle import parts, policies
 from pipelines.cycle.crew import HOST_COLUMNS, Crew, Denied
 from pipelines.cycle.hoststate import Item
+from pipelines.cycle.plugged import plugged
 from pipelines.cycle.sieve import LinkSieve
 from pipelines.cycle.turn import Turn
 from pipelines.net import bodies, warc
@@ -42,7 +43,11 @@ class Keeper:
         self._pages = policies.page_policy(settings)
         self._product = settings.identity.product
         self._nofollow, self._noarchive = settings.robots.page_nofollow, settings.robots.page_noarchive
-        self._sieve = LinkSieve(policies.filter_policy(settings, year=turn.opened_at.year))
+        filters = policies.filter_policy(settings, year=turn.opened_at.year)
+        self._plugged = plugged(turn, partition, attempt.number, filters)
+        self._sieve = LinkSieve(filters, judge=self._plugged.judge if self._plugged else None)
+        if self._plugged:
+            self._pages = self._plugged.plugins.page_policy(self._pages)
         self._spools: list[warc.Spool] = []
         self._rows: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in parts.KINDS}
         self._serial = 0
@@ -62,8 +67,12 @@ class Keeper:
         )
         stored = self._store(item, exchange, archive=not (tags.noarchive and self._noarchive))
         self._settle_redirect(item, exchange)
+        if page and decoded and self._plugged:
+            self._plugged.see(item, exchange, decoded.data, page)
         if page and not (tags.nofollow and self._nofollow):
             self._links(item, page)
+        if self._plugged:
+            exchange.error = exchange.error or self._plugged.settle(self.counts)
         self._note(item, exchange, pause, asked, decoded, page, stored, tags)
         return Kept(stored[1].payload_digest if stored else None, decoded.data if decoded else b"")
 
@@ -202,6 +211,8 @@ class Keeper:
             return
         for spool in self._spools:
             spool.flush()
+        if self._plugged:
+            self._plugged.flush()
         self._attempt.flush(self._rows, {number: spool.size for number, spool in enumerate(self._spools)})
         self._rows = {kind: [] for kind in parts.KINDS}
         self.counts["flushes"] += 1

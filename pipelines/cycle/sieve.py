@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pipelines.rules.filters import FilterPolicy
 from pipelines.rules.quick import Quick
+
+
+class Judge(Protocol):
+    """What `Quick.judge` is."""
+
+    def __call__(self, url: str, *, depth: int, meta: str | None) -> tuple[str, int | None]:
+        """Return a URL's host, and its key if it is admitted."""
 
 
 class Found(NamedTuple):
@@ -31,11 +38,11 @@ class LinkSieve:
     Most links of a page stand on its host's other pages too. The sieve remembers up to two generations of
     `capacity` URLs and lets one through again only from a better place (fewer links from a seed, then the
     smaller key of the page), so that the best sighting is always among those let through, whatever the order
-    of pages.
+    of pages. judge: says of a URL its host, and its key if it is admitted; None = the rules of `policy`.
     """
 
-    def __init__(self, policy: FilterPolicy, *, capacity: int = 200_000) -> None:
-        self._quick, self._capacity = Quick(policy), capacity
+    def __init__(self, policy: FilterPolicy, *, capacity: int = 200_000, judge: Judge | None = None) -> None:
+        self._judge, self._capacity = judge or Quick(policy).judge, capacity
         self._young: dict[str, _Seen] = {}
         self._old: dict[str, _Seen] = {}
         self.pairs: dict[tuple[str, str], int] = {}
@@ -48,7 +55,7 @@ class LinkSieve:
         meta: the seed's metadata that they inherit.
         """
         found: list[Found] = []
-        young, old, judge, pairs = self._young, self._old, self._quick.judge, self.pairs
+        young, old, judge, pairs = self._young, self._old, self._judge, self.pairs
         inside = 0
         for url in links:
             seen = young.get(url) or old.get(url)

@@ -1,0 +1,96 @@
+"""Plug-ins at work in a fetch partition: what they see of a page, and where what they report goes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+from lake.files import make_folder
+from lake.layout import Layout
+from pipelines import plugins
+from pipelines.cycle.hoststate import Item
+from pipelines.cycle.turn import Turn
+from pipelines.failure import Misuse
+from pipelines.net.exchange import Exchange
+from pipelines.rules import urls
+from pipelines.rules.filters import FilterPolicy, refusal
+from pipelines.rules.pages import Page
+
+
+class Plugged:
+    """The plug-ins of one attempt at a partition."""
+
+    def __init__(self, turn: Turn, partition: int, attempt: int, policy: FilterPolicy) -> None:
+        self._turn, self._policy = turn, policy
+        self._path = report_path(turn, partition, attempt)
+        self._lines: list[str] = []
+        self._counted: Counter[str] = Counter()
+        self.plugins = _load(turn)
+
+    def judge(self, url: str, *, depth: int, meta: str | None) -> tuple[str, int | None]:
+        """Return a link's host, and its key if rules and plug-ins admit it."""
+        host = urls.host_of(url)
+        said = refusal(url, self._policy, depth=depth, meta=meta, host=host)
+        said = self.plugins.judge(url, said, depth=depth, meta=meta)
+        return host, None if said else urls.url_key(url, host)
+
+    def see(self, item: Item, exchange: Exchange, body: bytes, page: Page) -> None:
+        """Show a page to the plug-ins: its links become what they make of them, their reports are noted."""
+        answer = plugins.Answer(
+            item.url, item.host, item.depth, item.meta, exchange.status, page.mime, page.charset, page.title, body
+        )  # fmt: skip
+        page.links = self.plugins.links(answer, page.links)
+        for note in self.plugins.notes(answer):
+            self._counted[f"plugin_notes.{note.plugin}"] += 1
+            self._lines.append(
+                json.dumps(
+                    {
+                        "plugin": note.plugin,
+                        "url": item.url,
+                        "fetched_ms": exchange.started_ms,
+                        "cycle": self._turn.cycle,
+                        "says": note.text,
+                    },
+                    ensure_ascii=False,
+                )
+            )
+
+    def settle(self, counts: Counter[str]) -> str | None:
+        """Bring the counts up to date; return what went wrong since the last call, in words."""
+        faults = self.plugins.faults
+        counts.update({f"plugin_faults.{name}": number for name, number in faults.items()})
+        counts.update(self._counted)
+        faults.clear()
+        self._counted.clear()
+        return self.plugins.take_fault()
+
+    def flush(self) -> None:
+        """Make durable what was reported. A kill may make a page be fetched, and reported, twice."""
+        if not self._lines:
+            return
+        make_folder(self._path.parent)
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in self._lines)
+            file.flush()
+            os.fsync(file.fileno())
+        self._lines.clear()
+
+
+def report_path(turn: Turn, partition: int, attempt: int) -> Path:
+    """Return where an attempt's plug-ins report to."""
+    return Layout(Path(turn.root)).reports(turn.cycle) / f"p{partition:04d}-a{attempt}.jsonl"
+
+
+def plugged(turn: Turn, partition: int, attempt: int, policy: FilterPolicy) -> Plugged | None:
+    """Return the plug-ins at work; None if the settings enable none."""
+    return Plugged(turn, partition, attempt, policy) if turn.settings.plugins.enabled else None
+
+
+def _load(turn: Turn) -> plugins.Plugins:
+    """Make the plug-ins; where this machine lacks one, the crawl goes on without any, and says so."""
+    try:
+        return plugins.load(turn.settings.plugins)
+    except Misuse as error:
+        return plugins.Plugins(faults=Counter({"loading": 1}), fault=str(error))
