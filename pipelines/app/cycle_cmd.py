@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lake.layout import Layout
-from pipelines import log
+from pipelines import log, plugins
 from pipelines.app import demo, screen, seeds_cmd
 from pipelines.app.lakes import place, refuse_busy
 from pipelines.app.options import settings_of
@@ -49,6 +49,7 @@ def run(asked: Asked) -> int:
         settings = _settings(asked, toy)
     else:
         _refuse_early(settings, asked)
+    plugins.load(settings.plugins)  # refused here, before a cycle is opened that could not end
     refuse_busy(Path(lake))
     reporter = screen.reporter(as_json=asked.as_json, lake=lake)
     log.start(settings.log, at_work=sys.stderr.isatty())

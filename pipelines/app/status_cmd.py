@@ -88,6 +88,11 @@ def _last(cycle: dict[str, Any]) -> Iterator[tuple[str, str]]:
     counts = ", ".join(f"{cycle[name]:,} {name.replace('_', ' ')}" for name in COUNTS)
     yield "last cycle", f"{cycle['cycle']}, {cycle['committed_at']}: {counts}"
     yield "outcomes", outcome_words(cycle["outcomes"], most=40)
+    if cycle["plugins"]:
+        yield (
+            "plug-ins",
+            ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in cycle["plugins"].items()),
+        )
     steps = ", ".join(f"{name} {duration_words(value)}" for name, value in cycle["seconds"].items())
     yield "time", f"{duration_words(sum(cycle['seconds'].values()))} ({steps})"
 
@@ -105,8 +110,19 @@ def _due(found: dict[str, Any]) -> str:
 def _cycle(row: LedgerRow) -> dict[str, Any]:
     counts = {name: row.counts.get(name, 0) for name in COUNTS}
     seconds = {name: round(value, 3) for name, value in row.seconds.items()}
-    when = time_words(row.written_at)
-    return {"cycle": row.cycle, "committed_at": when, **counts, "outcomes": row.outcomes, "seconds": seconds}
+    plugins = {
+        name.removeprefix("plugin_"): count
+        for name, count in sorted(row.counts.items())
+        if name.startswith("plugin_")
+    }
+    return {
+        "cycle": row.cycle,
+        "committed_at": time_words(row.written_at),
+        **counts,
+        "outcomes": row.outcomes,
+        "plugins": plugins,
+        "seconds": seconds,
+    }
 
 
 def _folder_bytes(folder: Path) -> int:

@@ -198,6 +198,7 @@ def ledger_row(
         "contents": sum(manifest["rows"] for manifest in manifests["contents"]),
         "new_urls": sum(manifest["new_urls"] for manifest in manifests["merge"]),
         "refused_seeds": (turn.done("intake") or {}).get("refused", 0),
+        **_plugin_counts(fetched),
         **totals,
     }
     return LedgerRow(
@@ -215,3 +216,11 @@ def ledger_row(
         seconds={name: round(value, 3) for name, value in seconds.items()},
         noria=turn.settings.user_agent.partition("/")[2].partition(" ")[0],
     )
+
+
+def _plugin_counts(fetched: list[dict[str, Any]]) -> dict[str, int]:
+    """Return what plug-ins reported and how often they crashed, by `plugin_notes.NAME` and `plugin_faults.NAME`."""
+    counts: Counter[str] = Counter()
+    for manifest in fetched:
+        counts.update({name: told for name, told in manifest.items() if name.startswith("plugin_")})
+    return dict(counts)
