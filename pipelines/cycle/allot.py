@@ -155,7 +155,7 @@ def pack(turn: Turn, rows: pa.Table, share: Ints) -> tuple[Ints, int]:
         load, number = heapq.heappop(loads)
         partition[members] = number
         heapq.heappush(loads, (load + int(share[members].sum()), number))
-    return partition, count if len(wanted) else 0
+    return partition, count  # one at least, so that every step has something to do
 
 
 class _Leaders:

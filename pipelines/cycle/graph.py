@@ -291,7 +291,7 @@ class _Wheel:
             resumed=self.turn.resumed,
             stopped=bool(counts["stopped"]),
             dashboard=self.runner.dashboard,
-            next_due=_next_due(snapshot.open(self.turn.root), counts),
+            next_due=_next_due(snapshot.open(self.turn.root)),
         )
 
 
@@ -359,9 +359,7 @@ def _plan_info(told: dict[str, Any]) -> dict[str, object]:
     return info
 
 
-def _next_due(lake: Lake, counts: dict[str, int]) -> str | None:
-    """Return when the next URL is due; "now" while URLs are ready."""
-    if counts["ready"]:
-        return "now"
+def _next_due(lake: Lake) -> str | None:
+    """Return when the next URL may be asked; "now" while one may be; None = there is none."""
     nothing = open.idle(lake, _now_ms())
     return _words(nothing.next_due) if nothing else "now"

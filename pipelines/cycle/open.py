@@ -31,15 +31,35 @@ def unfinished(lake: Lake) -> Turn | None:
 
 
 def idle(lake: Lake, now_ms: int) -> Idle | None:
-    """Return Idle if no URL is ready or due and the inbox is empty."""
-    if inbox.pending(lake.root) or lake.rows("frontier_ready"):
+    """Return Idle if the inbox is empty, no URL is due, and every host with ready URLs waits for a probe."""
+    if inbox.pending(lake.root):
         return None
+    times = [time for time in (_ready_at(lake), _due_at(lake)) if time is not None]
+    if not times:
+        return Idle(None)
+    soonest = min(times)
+    return Idle(soonest) if soonest.timestamp() * 1_000 > now_ms else None
+
+
+def _ready_at(lake: Lake) -> datetime | None:
+    """Return from when on a ready URL may be asked: the past, unless all their hosts wait; None = none is ready."""
+    if not lake.rows("frontier_ready"):
+        return None
+    hosts = lake.read("hosts", columns=["ready_urls", "probe_at"], filter=pc.field("ready_urls") > 0)
+    if hosts["probe_at"].null_count or not hosts.num_rows:
+        return datetime.fromtimestamp(0, UTC)
+    soonest: datetime = pc.min(hosts["probe_at"]).as_py()
+    return soonest
+
+
+def _due_at(lake: Lake) -> datetime | None:
+    """Return when the next URL of the later shelf is due; None = there is none."""
     days = sorted({int(file.partition["due_day"]) for file in lake.files("frontier_later")})
     if not days:
-        return Idle(None)
+        return None
     rows = lake.read("frontier_later", columns=["due_at"], partitions={"due_day": [days[0]]})
     soonest: datetime = pc.min(rows["due_at"]).as_py()
-    return Idle(soonest) if soonest.timestamp() * 1_000 > now_ms else None
+    return soonest
 
 
 def begin(lake: Lake, settings: Settings, *, slots: int, now_ms: int) -> Turn:
