@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-import re
-import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,32 +11,19 @@ from typing import Any, overload
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lake import ledger
-from lake.commit import make_table
-from lake.errors import (
-    DamagedFile,
-    LakeDamaged,
-    LakeError,
-    LakeExists,
-    LakeHalfMade,
-    LakeMissing,
-    LakeVersionError,
-    QueryError,
-)
+from lake.commit import make_table, newest_version
+from lake.errors import DamagedFile, LakeDamaged, LakeError, LakeExists, LakeMissing
 from lake.files import DataFile, make_folder, put_if_absent
 from lake.layout import Layout
 from lake.ledger import LedgerRow
 from lake.mend import mend
-from lake.schema import BY_NAME, LEDGER, TABLES, Table
-
-FORMAT = 1
-"""Version of the lake's layout; raised when older code could misread a newer lake."""
-
-MAX_BUCKETS = 32_768
-"""A bucket is told by the 15 bits of the host's hash on top of a key."""
+from lake.meta import check_buckets, put_meta, read_meta, refuse_foreign
+from lake.query import run as run_query
+from lake.schema import BY_NAME, DERIVED, TABLES, Table
 
 Partitions = Mapping[str, Iterable[int | str]]
 
@@ -163,14 +147,7 @@ class Lake:
 
     def sql(self, query: str) -> pa.Table:
         """Run SQL (DataFusion's) over the tables of this snapshot, offline; text comes as pa.string."""
-        builder = QueryBuilder()
-        named = [table.name for table in TABLES if re.search(rf"\b{table.name}\b", query, re.IGNORECASE)]
-        for name in named:
-            builder.register(name, self._log(name)[0])
-        try:
-            return plain_strings(pa.table(builder.execute(query)))
-        except DeltaError as error:
-            raise QueryError(_query_problem(str(error), named)) from error
+        return run_query(query, lambda name: self._log(name)[0])
 
     def size(self, table: str) -> int:
         """Return the bytes of a table's data files, from the Delta log only."""
@@ -194,6 +171,8 @@ class Lake:
         return self.read("captures", columns=columns, partitions=chosen)
 
     def _adds(self, table: str) -> pa.Table:
+        if table in _DERIVED and not made(self.layout, table):
+            return pa.table({})
         return self._log(table)[1]
 
     def _log(self, table: str) -> tuple[DeltaTable, pa.Table]:
@@ -203,6 +182,8 @@ class Lake:
             try:
                 held = DeltaTable(folder, version=version)
             except TableNotFoundError as error:
+                if table in _DERIVED:
+                    raise LakeMissing(f"table {table} is not made yet; `noria extract` makes it") from error
                 raise LakeMissing(f"{folder}: table {table} is not there; restore it from a copy") from error
             except DeltaError as error:
                 raise LakeDamaged(
@@ -211,6 +192,21 @@ class Lake:
                 ) from error
             self._logs[table] = held, pa.table(held.get_add_actions(flatten=True))
         return self._logs[table]
+
+
+_DERIVED = frozenset(table.name for table in DERIVED)
+
+
+def made(layout: Layout, table: str) -> bool:
+    """Say whether a table is there: an older lake lacks the derived ones, which then count as empty."""
+    return (layout.table(table) / "_delta_log").is_dir()
+
+
+def _derived(layout: Layout) -> dict[str, int]:
+    """Return the newest versions of the derived tables: no cycle owns them, each of their commits is whole."""
+    return {
+        table.name: newest_version(layout.root, table.name) for table in DERIVED if made(layout, table.name)
+    }
 
 
 def crawl_name(cycle: int) -> str:
@@ -228,21 +224,14 @@ def create(path: Path | str, *, buckets: int, lake_id: str | None = None) -> Lak
     buckets: a power of two up to 32,768, fixed for the lake's life. noria.json is written last and makes
     the folder a lake. Raises LakeExists where one is, LakeMissing where something else lies.
     """
-    if not 1 <= buckets <= MAX_BUCKETS or buckets & (buckets - 1):
-        raise LakeError(f"a lake of {buckets} buckets: must be a power of two from 1 to {MAX_BUCKETS}")
+    check_buckets(buckets)
     layout = Layout(Path(path).absolute())
-    _refuse_foreign(layout)
+    refuse_foreign(layout)
     make_folder(layout.root)
     put_if_absent(layout.making, json.dumps({"buckets": buckets}).encode())
     for table in TABLES:
         make_table(layout.table(table.name), table)
-    meta = {
-        "format": FORMAT,
-        "lake_id": lake_id or uuid.uuid4().hex,
-        "buckets": buckets,
-        "made_at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-    }
-    ours = put_if_absent(layout.meta, json.dumps(meta, indent=1).encode())
+    ours = put_meta(layout, buckets=buckets, lake_id=lake_id)
     layout.making.unlink(missing_ok=True)
     if not ours:
         raise LakeExists(f"{path}: another process made a lake there just now; open that one")
@@ -255,7 +244,7 @@ def open(path: Path | str, *, cycle: int | None = None) -> Lake:
     Raises a LakeError whose sentence says what is wrong and what to do.
     """
     layout = Layout(Path(path).absolute())
-    meta = _meta(layout)
+    meta = read_meta(layout)
     row = ledger.last(layout.root, cycle=cycle)
     if row is None and cycle:
         last = ledger.last(layout.root)
@@ -265,7 +254,9 @@ def open(path: Path | str, *, cycle: int | None = None) -> Lake:
     versions = {table.name: 0 for table in TABLES}
     if row is not None:
         versions.update(row.versions)
-    return Lake(layout.root, meta["buckets"], meta["lake_id"], row.cycle if row else 0, versions)
+    versions = {name: version for name, version in versions.items() if name not in _DERIVED}
+    versions.update(_derived(layout))
+    return Lake(layout.root, meta.buckets, meta.lake_id, row.cycle if row else 0, versions)
 
 
 def open_or_create(path: Path | str, *, buckets: int) -> Lake:
@@ -287,59 +278,6 @@ def open_or_create(path: Path | str, *, buckets: int) -> Lake:
             f"([lake] buckets); a lake keeps its buckets, so set it to {found.buckets} or make a new lake"
         )
     return found
-
-
-def _refuse_foreign(layout: Layout) -> None:
-    """Raise unless the place is free, or holds a lake that was being made."""
-    root = layout.root
-    if root.exists() and not root.is_dir():
-        raise LakeMissing(f"{root} is a file; name a folder for the lake")
-    if layout.meta.exists():
-        raise LakeExists(f"{root}: there is a lake already; open it, or name another folder")
-    if not root.is_dir() or layout.making.exists():
-        return
-    strange = [path for path in root.iterdir() if not path.name.startswith((".noria.", "noria."))]
-    if strange and not layout.meta.exists():  # asked again: another process may just have finished one
-        raise LakeMissing(
-            f"{root} holds other files ({strange[0].name}) and is no lake; name an empty or a new folder"
-        )
-
-
-def _meta(layout: Layout) -> dict[str, Any]:
-    """Return noria.json, or raise the sentence that fits what lies there instead."""
-    root = layout.root
-    if not root.exists():
-        raise LakeMissing(f"{root} does not exist; `noria cycle --lake {root}` makes a lake there")
-    if not root.is_dir():
-        raise LakeMissing(f"{root} is a file, a lake is a folder; name the folder")
-    if not layout.meta.exists():
-        raise _no_meta(layout)
-    try:
-        meta: dict[str, Any] = json.loads(layout.meta.read_text(encoding="utf-8"))
-        version, buckets, lake_id = int(meta["format"]), int(meta["buckets"]), str(meta["lake_id"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LakeDamaged(
-            f"{layout.meta} cannot be read ({_one_line(error)}); restore it from a copy"
-        ) from error
-    if version > FORMAT:
-        raise LakeVersionError(
-            f"{root}: lake of format {version}, this Noria reads up to {FORMAT}; install a newer one"
-        )
-    if not 1 <= buckets <= MAX_BUCKETS or buckets & (buckets - 1):
-        raise LakeDamaged(
-            f"{layout.meta}: {buckets} buckets is not a power of two; restore the file from a copy"
-        )
-    return {"format": version, "buckets": buckets, "lake_id": lake_id}
-
-
-def _no_meta(layout: Layout) -> LakeError:
-    if layout.making.exists():
-        return LakeHalfMade(
-            f"{layout.root}: making this lake was interrupted; `noria cycle --lake {layout.root}` finishes it"
-        )
-    if (layout.table(LEDGER.name) / "_delta_log").exists():
-        return LakeDamaged(f"{layout.root}: a lake without its noria.json; restore that file from a copy")
-    return LakeMissing(f"{layout.root} is no lake (no noria.json in it); name another folder")
 
 
 def _spec(table: str) -> Table:
@@ -370,31 +308,6 @@ def _expression(partition: Mapping[str, int | str], spec: Table) -> pc.Expressio
 def _integer(values: list[Any] | None, place: int) -> int | None:
     value = values[place] if values else None
     return value if isinstance(value, int) else None
-
-
-def plain_strings(table: pa.Table) -> pa.Table:
-    """Return the table with string views as plain strings: most Arrow kernels refuse views."""
-    return table.cast(pa.schema([pa.field(one.name, _plain(one.type)) for one in table.schema]))
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_binary_view(kind):
-        return pa.binary()
-    if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
-    if pa.types.is_list(kind):
-        return pa.list_(_plain(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(one.name, _plain(one.type)) for one in kind])
-    return kind
-
-
-def _query_problem(text: str, named: list[str]) -> str:
-    line = " ".join(text.split())[:300]
-    hint = "" if named else f"; the tables are {', '.join(BY_NAME)}"
-    return f"the query cannot be run: {line}{hint}"
 
 
 def _one_line(error: Exception) -> str:

@@ -29,6 +29,9 @@ RETENTION_DAYS = 30
 LEDGER_FILES = 64
 """Ledger files (two a cycle) before they are folded into one."""
 
+COMPACTED = ("seen", "contents", "frontier_backlog", "frontier_later", "frontier_retired")
+"""Tables kept by bucket to which cycles append."""
+
 COMPACT = "compact"
 FOLD = "fold"
 _DAY_MS = 86_400_000
@@ -103,6 +106,20 @@ def compact_runs(lake_root: Path | str, table: str, *, cycle: int, tiers: int = 
     return commit_compaction(lake, table, plans, merged, cycle=cycle)
 
 
+def compact(lake_root: Path | str, *, cycle: int, tiers: int = TIERS) -> dict[str, int]:
+    """Do what `compact_runs` does for every table that grows by appending; return their versions."""
+    return {table: compact_runs(lake_root, table, cycle=cycle, tiers=tiers) for table in COMPACTED}
+
+
+def tidy(
+    lake_root: Path | str, *, retention_days: int = RETENTION_DAYS, now_ms: int | None = None
+) -> list[Path]:
+    """Fold the ledger, sweep staging, vacuum: between cycles, under the lease. Return the files removed."""
+    fold_ledger(lake_root)
+    sweep_staging(lake_root)
+    return vacuum(lake_root, retention_days=retention_days, now_ms=now_ms)
+
+
 def _renamed(lake: Lake, table: str, file: DataFile, cycle: int, place: int) -> Add:
     day = file.partition.get("due_day")
     relative = lake.layout.data_path(
@@ -175,6 +192,8 @@ def vacuum(
     removed = []
     for table in TABLES:
         folder = Layout(root).table(table.name)
+        if not (folder / "_delta_log").is_dir():  # a derived table that an older lake lacks
+            continue
         used = _named_since(folder, oldest.get(table.name, 0))
         for path in _dead(folder, used, last, edge_ms):
             removed.append(path)

@@ -172,8 +172,8 @@ def test_the_ledger_takes_each_cycle_and_state_once_and_names_its_own_version(tm
 
 
 def test_an_unknown_table_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match="no table 'pages'; the tables are frontier_ready"):
-        commit.commit_table(new_lake(tmp_path).root, "pages", cycle=1, adds=[], replace=None)
+    with pytest.raises(LakeError, match="no table 'sheets'; the tables are frontier_ready"):
+        commit.commit_table(new_lake(tmp_path).root, "sheets", cycle=1, adds=[], replace=None)
 
 
 POINTS = [

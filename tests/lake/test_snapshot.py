@@ -23,9 +23,10 @@ from lake.errors import (
     LakeVersionError,
     QueryError,
 )
+from lake.files import write_data
 from lake.layout import Layout
-from lake.schema import TABLES
-from tests.lake.sample import BUCKETS, finish, keys_in, new_lake, run_add, shelf_add, turn, with_warc
+from lake.schema import BY_NAME, TABLES
+from tests.lake.sample import BUCKETS, finish, keys_in, new_lake, rows_of, run_add, shelf_add, turn, with_warc
 
 
 def test_a_new_lake_is_empty_and_opens(tmp_path: Path) -> None:
@@ -101,11 +102,25 @@ def test_sql_sees_one_snapshot_of_several_tables_with_plain_strings(tmp_path: Pa
     assert held.sql("select 1 one").column("one").to_pylist() == [1]
 
 
+def test_nested_columns_come_back_whole_by_read_and_by_sql(tmp_path: Path) -> None:
+    held = new_lake(tmp_path)
+    site: dict[str, str | None] = dict.fromkeys("status", "digest", "fetched_at", "expires_at", "url")
+    site.update(site="http://a.test", state="rules")
+    rows = rows_of("hosts", host_key=[5], host=["a.test"], addresses=[["127.0.0.1"]], robots=[[site]])
+    path = held.layout.data_path("hosts", 1, 0)
+    add = write_data(held.layout.table("hosts"), path, rows, BY_NAME["hosts"], {"bucket": 0})
+    held = finish(held, 1, {"hosts": [add]})
+    assert held.read("hosts").schema == BY_NAME["hosts"].arrow
+    for found in (held.read("hosts"), held.sql("select * from hosts")):
+        row = found.to_pylist()[0]
+        assert (row["addresses"], row["robots"], row["bucket"]) == (["127.0.0.1"], [site], 0)
+
+
 @pytest.mark.parametrize(
     ("query", "what"),
     [
         ("select nope from seen", "No field named nope"),
-        ("select * from pages", "the tables are frontier_ready"),
+        ("select * from sheets", "the tables are frontier_ready"),
         ("selec", "SQL"),
     ],
 )

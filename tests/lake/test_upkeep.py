@@ -104,6 +104,17 @@ def test_a_shelf_by_due_day_and_bucket_is_compacted_and_the_other_pairs_stay(tmp
     assert after.read("frontier_later").sort_by("url_key") == before.read("frontier_later").sort_by("url_key")
 
 
+def test_every_table_that_grows_by_appending_is_compacted_and_the_lake_stays_sound(tmp_path: Path) -> None:
+    lake = _grown(tmp_path, 3)
+    versions = {**lake.versions, **upkeep.compact(lake.root, cycle=4, tiers=3)}
+    commit.append_ledger(lake.root, LedgerRow(4, ledger.COMMITTED, NOON, NOON, versions=versions))
+    after = snapshot.open(lake.root)
+    assert (len(lake.files("frontier_backlog")), len(after.files("frontier_backlog"))) == (6, 2)
+    assert fsck.check(after.root, deep=True) == []
+    upkeep.tidy(after.root, retention_days=0, now_ms=_ms(NOON + 36_500 * DAY))
+    assert fsck.check(after.root, deep=True) == [] and len(list(after.layout.table("seen").glob("c*/*"))) == 2
+
+
 def test_compacted_runs_answer_as_before(tmp_path: Path) -> None:
     lake = _grown(tmp_path, 4)
     after = lake.at({"seen": upkeep.compact_runs(lake.root, "seen", cycle=5, tiers=2)})
