@@ -272,6 +272,35 @@ LINKS = Table(
     ("crawl",), ("src_host", "dst_host"),
 )  # fmt: skip
 
+PAGES = Table(
+    "pages",
+    "what stored pages say: a row a stored HTML or text payload, made from the WARC files by `noria extract`",
+    _columns(
+        ("crawl", _S, "the cycle as text, cycle-000012"),
+        ("cycle", _I32, "the cycle that stored the payload"),
+        ("url", _S, "the URL of the record that holds the bytes; duplicates join by `content_digest`"),
+        ("url_key", _I64, "see frontier_ready"),
+        ("host", _S, "unit of politeness"),
+        ("fetch_time", TIMESTAMP, "start of the request"),
+        ("content_digest", _S, "sha1 Base32 of the payload as stored"),
+        ("content_mime_detected", _S, "type told from the bytes"),
+        ("title", _S, "title of an HTML page, at most 300 characters"),
+        ("description", _S, "meta description, at most 1,000 characters"),
+        ("canonical", _S, "canonical URL that page or Link header names, absolute"),
+        ("language", _S, "language told from the text, ISO 639 code; null = too little text to tell"),
+        ("language_score", _F32, "how sure that is, 0 to 1"),
+        ("language_declared", _S, "language that the page declares, as written"),
+        ("text", _S, "main text, a line a block, at most 100,000 characters; null = nothing could be read"),
+        ("words", _I32, "words of the main text"),
+        ("simhash", _I64, "64-bit SimHash of the main text, its bits as a signed number; null = fewer than 24 words"),
+        ("problem", _S, "why nothing was read: damaged, coding, empty, binary, nesting, ...; null = it was read"),
+        ("warc_filename", _S, "file under warc/"),
+        ("warc_record_offset", _I64, "first byte of the gzip member"),
+        ("warc_record_length", _I32, "bytes of the gzip member"),
+    ),
+    ("crawl",), ("warc_record_offset",),
+)  # fmt: skip
+
 LEDGER = Table(
     "ledger", "a row when a cycle is planned and one when it is committed; the second makes it real",
     _columns(
@@ -293,8 +322,10 @@ LEDGER = Table(
 
 TABLES: tuple[Table, ...] = (
     FRONTIER_READY, FRONTIER_BACKLOG, FRONTIER_LATER, FRONTIER_RETIRED, SEEN, HOSTS, ROBOTS, CAPTURES,
-    CONTENTS, LINKS, LEDGER,
+    CONTENTS, LINKS, PAGES, LEDGER,
 )  # fmt: skip
+DERIVED: tuple[Table, ...] = (PAGES,)
+"""Tables made from what cycles stored, outside any cycle: read at their newest version, absent in older lakes."""
 BY_NAME: dict[str, Table] = {table.name: table for table in TABLES}
 SHELVES: tuple[str, ...] = ("ready", "backlog", "later", "retired")
 BUCKETED: dict[str, str] = {
