@@ -45,6 +45,12 @@ class Runner(Protocol):
         A task whose worker died too often yields TaskLost; an exception of a task is raised.
         """
 
+    def serve(self, install: Callable[..., str], *arguments: Any) -> str:
+        """Run `install` in the scheduler, which it is given as `dask_scheduler`; return its answer.
+
+        Raises Failure if there is none to run it, or the scheduler cannot import it.
+        """
+
     def close(self) -> None:
         """Let go of the processes."""
 
@@ -67,6 +73,10 @@ class InlineRunner:
                 done, open_ = wait(open_, return_when=FIRST_COMPLETED)
                 for future in done:
                     yield future.result()
+
+    def serve(self, install: Callable[..., str], *arguments: Any) -> str:
+        """There is no scheduler."""
+        raise Failure("there is no scheduler to serve a page")
 
     def close(self) -> None:
         """There is nothing to let go of."""
@@ -113,6 +123,15 @@ class DaskRunner:
         except KilledWorker as killed:
             return TaskLost(number, str(killed))
         return result
+
+    def serve(self, install: Callable[..., str], *arguments: Any) -> str:
+        """Run it in the scheduler; one on another machine needs Noria installed."""
+        try:
+            return str(self._client.run_on_scheduler(install, *arguments))
+        except ImportError as error:
+            raise Failure(
+                f"the scheduler has not the same packages as this machine ({error}); install Noria there"
+            ) from error
 
     def close(self) -> None:
         """Close the client, and the cluster if it is ours."""

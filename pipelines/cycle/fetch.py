@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -455,16 +454,6 @@ def _conditional(item: Item) -> dict[str, str]:
     if item.last_modified:
         headers["If-Modified-Since"] = item.last_modified
     return headers
-
-
-def read_live(turn: Turn) -> list[dict[str, Any]]:
-    """Return how each partition's latest attempt stands, as it told last (about once a second)."""
-    told = []
-    for base in sorted(turn.staged("fetch").glob("p[0-9]*")):
-        lives = sorted(base.glob("a*/live.json"))
-        if lives:
-            told.append(json.loads(lives[-1].read_text(encoding="utf-8")))
-    return told
 
 
 def salvage(task: FetchTask) -> dict[str, Any]:

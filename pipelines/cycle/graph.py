@@ -22,6 +22,7 @@ from pipelines.cluster import Runner, Task, TaskLost
 from pipelines.config import Settings
 from pipelines.cycle import allot, commit, contents, fetch, gate, index, merge, open, plan, resolve, sort
 from pipelines.cycle.turn import Turn
+from pipelines.dashboard import read
 from pipelines.failure import Failure
 
 STEPS = ("plan", "fetch", "sort", "gate", "seal", "merge", "commit")
@@ -82,8 +83,7 @@ def run_cycle(
         if runner is None:
             runner = _start(settings, scheduler)
             stack.callback(runner.close)
-        if runner.dashboard:
-            reporter.message(f"Dashboard: {runner.dashboard}")
+        _show(runner, lake_path, reporter)
         if turn is None:
             turn = open.begin(lake, settings, slots=runner.slots, now_ms=_now_ms())
         else:
@@ -99,6 +99,15 @@ def _now_ms() -> int:
 
 def _words(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
+
+
+def _show(runner: Runner, lake_path: Path, reporter: Reporter) -> None:
+    """Put the live page beside Dask's own, and tell where the cycle can be watched."""
+    if runner.dashboard:
+        from pipelines.dashboard import serve  # here: a cycle without a scheduler need not wait for Bokeh
+
+        for line in serve.links(runner.dashboard, runner.serve, lake_path):
+            reporter.message(line)
 
 
 def _start(settings: Settings, scheduler: str | None) -> Runner:
@@ -331,7 +340,7 @@ class _Watch:
             pages, at = self._tell(pages, at)
 
     def _tell(self, pages: int, at: float) -> tuple[int, float]:
-        told = fetch.read_live(self._turn)
+        told = read.lives(self._turn.staging)
         outcomes: dict[str, int] = {}
         for live in told:
             for name, count in live["outcomes"].items():
