@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from tests.bench import webserver
 
 CONF = """
@@ -75,10 +75,14 @@ def run(pages: int, hosts: int, buckets: int, keep: str | None) -> None:
     shutil.rmtree(home / "lake", ignore_errors=True)
     web = webserver.web(hosts, 18_080, pages)
     (home / "seeds.txt").write_text("\n".join(web.urls), encoding="utf-8")
-    (home / "bench.toml").write_text(CONF.format(addresses=webserver.ADDRESSES, buckets=buckets), encoding="utf-8")
+    (home / "bench.toml").write_text(
+        CONF.format(addresses=webserver.ADDRESSES, buckets=buckets), encoding="utf-8"
+    )
     noria = [sys.executable, "-m", "pipelines.app.cli"]
     where = ["--lake", str(home / "lake"), "--conf", str(home / "bench.toml")]
-    subprocess.run([*noria, "seeds", "add", str(home / "seeds.txt"), *where], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [*noria, "seeds", "add", str(home / "seeds.txt"), *where], check=True, stdout=subprocess.DEVNULL
+    )
     with webserver.served(home, web.port) as log:
         began = time.monotonic()
         process = subprocess.Popen([*noria, "cycle", *where, "--json"], stdout=subprocess.PIPE, text=True)
@@ -95,7 +99,9 @@ def run(pages: int, hosts: int, buckets: int, keep: str | None) -> None:
         shutil.rmtree(home)
 
 
-def show(report: dict, judged: webserver.Judged, watcher: Watcher, wall: float, home: Path, planned: int) -> None:
+def show(
+    report: dict, judged: webserver.Judged, watcher: Watcher, wall: float, home: Path, planned: int
+) -> None:
     """Print what was measured."""
     pages, seconds = report["pages"], report["seconds"]
     cycle = sum(seconds.values())
@@ -103,20 +109,31 @@ def show(report: dict, judged: webserver.Judged, watcher: Watcher, wall: float, 
     warc = sum(path.stat().st_size for path in (home / "lake" / "warc").rglob("*.gz"))
     tables = sum(path.stat().st_size for path in (home / "lake").rglob("*.parquet"))
     rest = (seconds["plan"] + seconds["merge"]) / cycle
-    print(f"pages             {pages:,} of {planned:,} planned, {report['duplicates']:,} duplicates, {report['new_urls']:,} new URLs")
+    print(
+        f"pages             {pages:,} of {planned:,} planned, {report['duplicates']:,} duplicates, {report['new_urls']:,} new URLs"
+    )
     print(f"fetch step        {pages / seconds['fetch']:,.0f} pages/s")
-    print(f"whole cycle       {pages / cycle:,.0f} pages/s ({cycle:.1f} s; with the start of the cluster {wall:.1f} s)")
+    print(
+        f"whole cycle       {pages / cycle:,.0f} pages/s ({cycle:.1f} s; with the start of the cluster {wall:.1f} s)"
+    )
     print(f"plan and merge    {100 * rest:.1f} % of the cycle")
     print("seconds by step   " + "  ".join(f"{name} {value:.1f}" for name, value in seconds.items()))
     print(f"CPU               {1_000 * cpu / max(pages, 1):.2f} ms a page, all processes; {cpu:.1f} s")
-    print("peak memory       " + "  ".join(f"{size / 2**20:,.0f} MiB" for size in sorted(watcher.peak.values(), reverse=True)[:4]))
+    print(
+        "peak memory       "
+        + "  ".join(f"{size / 2**20:,.0f} MiB" for size in sorted(watcher.peak.values(), reverse=True)[:4])
+    )
     print(f"bytes a page      WARC {warc / max(pages, 1):,.0f}, tables {tables / max(pages, 1):,.0f}")
-    print(f"server's log      {judged.requests:,} requests in {judged.seconds:.1f} s; smallest pause of a host {judged.host_gap_ms} ms, of an address {judged.address_gap_ms} ms")
+    print(
+        f"server's log      {judged.requests:,} requests in {judged.seconds:.1f} s; smallest pause of a host {judged.host_gap_ms} ms, of an address {judged.address_gap_ms} ms"
+    )
     print(f"outcomes          {report['outcomes']}")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pages", type=int, default=0, help="pages to crawl, 0 = all")
     parser.add_argument("--hosts", type=int, default=4_096)
     parser.add_argument("--buckets", type=int, default=64)

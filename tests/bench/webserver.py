@@ -43,7 +43,9 @@ def install() -> None:
 
 def _installed(package: str) -> bool:
     told = subprocess.run(["dpkg", "-s", package], capture_output=True, text=True, check=False)
-    return "Status: install ok installed" in told.stdout or (package.startswith("nginx") and bool(shutil.which("nginx")))
+    return "Status: install ok installed" in told.stdout or (
+        package.startswith("nginx") and bool(shutil.which("nginx"))
+    )
 
 
 def pages() -> list[str]:
