@@ -117,6 +117,20 @@ ROBOTS_SITE = pa.struct(
     ]
 )
 
+SITEMAP_FILE = pa.struct(
+    [
+        pa.field("url", _S),
+        pa.field("source", _S),  # robots, well_known, seed, index, redirect
+        pa.field("hosts", pa.list_(_S)),  # hosts whose robots.txt names it: it may speak for all their pages
+        pa.field("meta", _S),
+        pa.field("level", _I16),  # indexes above it
+        pa.field("fetched_at", TIMESTAMP),
+        pa.field("expires_at", TIMESTAMP),
+        pa.field("entries", _I32),
+        pa.field("status", _S),
+    ]
+)
+
 HOSTS = Table(
     "hosts",
     "a row a host: its clock, delay, robots.txt, addresses, budget, health",
@@ -138,6 +152,7 @@ HOSTS = Table(
             ("addresses", pa.list_(_S), "addresses at the last look-up"),
             ("addresses_expire_at", TIMESTAMP, "end of the DNS answer's time to live"),
             ("robots", pa.list_(ROBOTS_SITE), "robots.txt by site: state (rules, allow_all, unreachable), status, digest in `robots`, times, URL whose rules hold"),
+            ("sitemaps", pa.list_(SITEMAP_FILE), "the host's sitemaps: where each was found (robots, well_known, seed, index, redirect), the hosts it may speak for, metadata its pages inherit, times, entries taken, status (an outcome, or not_a_sitemap); null = none"),
             ("companion", _S, "another host that must share this one's fetch partition (its robots.txt redirects there); null = none"),
             ("month", _I32, "calendar month (UTC) of `month_requests`, as yyyymm"),
             ("month_requests", _I64, "requests made to the host in `month`"),

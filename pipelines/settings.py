@@ -200,6 +200,31 @@ class Robots(Section):
     page_noarchive: bool = switch(False, "whether noarchive keeps a page's bytes out of the WARC")
 
 
+class Sitemaps(Section):
+    """Sitemaps and feeds: a host's own lists of its pages, asked for at its clock as everything is."""
+
+    per_cycle: int = whole(
+        5, 0, 1000, "sitemaps asked of one host in a cycle, in turns with its pages; 0 = none"
+    )
+    well_known: bool = switch(
+        True, "whether /sitemap.xml is tried on sites whose robots.txt names no sitemap"
+    )
+    per_host: int = whole(1_000, 1, 50_000, "sitemaps kept in mind for one host; more are passed over")
+    entries: int = whole(50_000, 1, 10**6, "entries taken from one sitemap (sitemaps.org: 50,000)")
+    max_bytes: int = whole(
+        52_428_800, 1024, 2**32, "bytes of a sitemap, as sent and decoded (sitemaps.org: 50 MiB)"
+    )
+    ttl_days: float = number(7.0, 0.001, 3660, "age at which a sitemap is fetched anew")
+    missing_days: float = number(
+        30.0, 0.001, 3660, "pause before one that is missing, forbidden or no sitemap is looked at again"
+    )
+    retry_hours: float = number(24.0, 0.01, 8760, "pause after a server error or a time-out")
+    feeds: bool = switch(
+        False,
+        "whether RSS and Atom feeds met as pages (link rel=alternate) are read for links; seeds always are",
+    )
+
+
 class Dns(Section):
     """Name look-ups."""
 
@@ -222,6 +247,11 @@ class Security(Section):
     allow_addresses: Networks = listing(
         (), 'networks that may be reached although they are not public, e.g. ["127.0.0.0/8", "::1/128"]'
     )
+    scan_networks: Networks = listing(
+        (), "networks that `noria seeds scan` may look through; empty = it looks at none"
+    )
+    scan_per_second: float = number(10.0, 0.01, 10_000, "connections a second that a scan makes")
+    scan_connections: int = whole(32, 1, 1000, "connections of a scan open at once, one an address")
 
 
 class LakePlace(Section):
@@ -355,6 +385,7 @@ class Settings:
     fetch: Fetch = field(default_factory=Fetch)
     limits: Limits = field(default_factory=Limits)
     robots: Robots = field(default_factory=Robots)
+    sitemaps: Sitemaps = field(default_factory=Sitemaps)
     dns: Dns = field(default_factory=Dns)
     security: Security = field(default_factory=Security)
     lake: LakePlace = field(default_factory=LakePlace)
