@@ -104,7 +104,7 @@ def test_sql_sees_one_snapshot_of_several_tables_with_plain_strings(tmp_path: Pa
 
 def test_nested_columns_come_back_whole_by_read_and_by_sql(tmp_path: Path) -> None:
     held = new_lake(tmp_path)
-    site: dict[str, str | None] = dict.fromkeys("status", "digest", "fetched_at", "expires_at", "url")
+    site: dict[str, str | None] = dict.fromkeys(("status", "digest", "fetched_at", "expires_at", "url"))
     site.update(site="http://a.test", state="rules")
     rows = rows_of("hosts", host_key=[5], host=["a.test"], addresses=[["127.0.0.1"]], robots=[[site]])
     path = held.layout.data_path("hosts", 1, 0)
