@@ -11,6 +11,7 @@ from typing import Any
 
 from lake.schema import HOSTS
 from pipelines.cycle.hoststate import HostState, Item, RobotsCopy, moment
+from pipelines.cycle.sitemaps import SitemapCopy, SitemapRules, in_scope
 from pipelines.net.exchange import Exchange
 from pipelines.rules import urls
 from pipelines.rules.delay import Delay, DelayPolicy
@@ -27,6 +28,7 @@ from pipelines.rules.robots_policy import (
     state_of,
 )
 from pipelines.rules.schedule import Ask, Schedule, Wait
+from pipelines.rules.sitemaps import WELL_KNOWN_PATHS
 
 GUARD_MS = 3
 """Added to every pause: our clock reads whole ms, and a server may note the end of an answer after we do."""
@@ -47,6 +49,7 @@ class CrewPolicy:
     retry_after: RetryAfterPolicy
     redirects: int
     probe: ProbePolicy
+    sitemaps: SitemapRules = field(default_factory=SitemapRules)
 
 
 @dataclass
@@ -68,6 +71,8 @@ class Crew:
     taken: set[int] = field(default_factory=set)  # keys planned, queued or done in this partition
     denied: list[Denied] = field(default_factory=list)
     bodies: dict[str, bytes] = field(default_factory=dict)  # robots.txt by digest, new in this cycle
+    strangers: dict[tuple[str, str], SitemapCopy] = field(default_factory=dict)
+    """Sitemaps found that lie on another host than the one that names them, by (that host, address): merge tells it."""
     left: int = 0  # items queued
     _waiting_for: dict[str, list[str]] = field(
         default_factory=dict
@@ -78,7 +83,7 @@ class Crew:
         self.hosts[host.name] = host
         self.left += len(host.queue)
         self.taken.update(item.key for item in host.queue)
-        if host.queue and host.requests_left > 0:
+        if host.has_work():
             self._enter(host)
 
     def _enter(self, host: HostState) -> None:
@@ -100,7 +105,8 @@ class Crew:
         return turn
 
     def _next_item(self, host: HostState, epoch_ms: int) -> Item | None:
-        while host.queue and not host.down and not host.waiting and host.requests_left > 0:
+        while host.has_work():
+            self._call_sitemap(host)
             item = host.queue[0]
             if item.kind == "robots":
                 return self._pop(host)
@@ -120,13 +126,30 @@ class Crew:
                     line = f"line {verdict.line_no}: {verdict.line}" if verdict.line_no else str(verdict.line)
                     self.denied.append(Denied(item, Outcome.ROBOTS_DENIED, line))
                     host.touched = True
+                    if item.kind == "sitemap":
+                        self.sitemap_came(item, Outcome.ROBOTS_DENIED.value, epoch_ms=epoch_ms)
                     continue
             return item
         return None
 
     def _pop(self, host: HostState) -> Item:
         self.left -= 1
-        return host.queue.popleft()
+        item = host.queue.popleft()
+        host.turns += item.kind == "page"
+        return item
+
+    def _call_sitemap(self, host: HostState) -> None:
+        """Put a sitemap that is due at the head of the queue if it is its turn: a page, a sitemap, a page, ..."""
+        if not host.sitemaps or (host.queue and (host.turns <= 0 or host.queue[0].kind != "page")):
+            return
+        copy = host.sitemaps.take()
+        key = urls.url_key(copy.url, host.name)
+        item = Item(
+            copy.url, host.name, key, key, kind="sitemap", site=copy.url, source=copy.source, meta=copy.meta
+        )
+        host.turns -= 1
+        host.queue.appendleft(item)
+        self.left += 1
 
     def _robots_item(self, host: HostState, site: str) -> Item:
         url = robots_url(site)
@@ -182,7 +205,7 @@ class Crew:
         self.drop(host)
 
     def _give_back(self, host: HostState, now_ms: int) -> None:
-        goes_on = host.queue and not host.down and not host.waiting and host.requests_left > 0
+        goes_on = host.has_work()
         self.schedule.done(
             host.name, now_ms=now_ms, ready_ms=host.next_ms if goes_on else None, work_ms=host.work_ms()
         )
@@ -207,13 +230,7 @@ class Crew:
 
     def wake(self, host: HostState) -> None:
         """Bring a host with something to do back into the heap, unless it is there or being asked."""
-        if (
-            host.queue
-            and not host.down
-            and not host.waiting
-            and host.requests_left > 0
-            and host.name not in self.schedule
-        ):
+        if host.has_work() and host.name not in self.schedule:
             self._enter(host)
 
     # --- robots.txt ---
@@ -279,6 +296,7 @@ class Crew:
             row["probe_at"] = moment(expires)
             self._skip_site(owner, item.site)
             return
+        self.note_listed(owner, item.site, epoch_ms=epoch_ms)
         row["crawl_delay_ms"] = rules.crawl_delay_ms(self.policy.product) if rules else None
         owner.settle_delay(self.policy.delay)
 
@@ -294,3 +312,52 @@ class Crew:
         self.left += 1
         if host != item.host:
             self.wake(stranger)
+
+    # --- sitemaps ---
+
+    def note_listed(self, host: HostState, site: str, *, epoch_ms: int) -> None:
+        """Take in the sitemaps that a site's robots.txt names, or try the usual place where it names none."""
+        copy, rules = host.robots[site], self.policy.sitemaps
+        if not rules.per_cycle or copy.state is RobotsState.UNREACHABLE:
+            return
+        base = copy.url or robots_url(site)
+        listed = copy.rules.sitemaps[: rules.per_host] if copy.rules else ()
+        found = [url for line in listed if (url := urls.resolve(base, line)) is not None]
+        meta = host.queue[0].meta if host.queue else None
+        vouching = tuple(sorted({host.name, urls.host_of(base)}))
+        for url in found:
+            self.note_sitemap(host, SitemapCopy(url, "robots", vouching, meta), epoch_ms=epoch_ms)
+        if not found and rules.well_known:
+            usual = SitemapCopy(f"{site}{WELL_KNOWN_PATHS[0]}", "well_known", meta=meta)
+            self.note_sitemap(host, usual, epoch_ms=epoch_ms)
+
+    def note_sitemap(self, host: HostState, found: SitemapCopy, *, epoch_ms: int) -> None:
+        """Take in a sitemap that a host names: its own at once, another host's through the merge."""
+        where = urls.host_of(found.url)
+        if where == host.name:
+            host.touched |= host.sitemaps.note(self.policy.sitemaps, found, now_ms=epoch_ms)
+        elif in_scope(self.policy.sitemaps, found):
+            self.strangers.setdefault((where, found.url), found).vouch(found.hosts)
+
+    def sitemap_came(self, item: Item, status: str, *, epoch_ms: int, entries: int | None = None) -> None:
+        """Note what came of a sitemap; its host is told when it is due again."""
+        host = self.hosts[urls.host_of(item.site)]
+        host.sitemaps.copies[item.site].settle(self.policy.sitemaps, status, now_ms=epoch_ms, entries=entries)
+        host.touched = True
+
+    def sitemap_moved(self, item: Item, target: str, *, epoch_ms: int) -> None:
+        """Follow a sitemap's redirect: on its own host at once, elsewhere through the merge."""
+        host = self.hosts[item.host]
+        if urls.host_of(target) == item.host:
+            key = urls.url_key(target, item.host)
+            hop = Item(
+                target, item.host, key, item.origin, kind="sitemap", site=item.site, source=item.source,
+                meta=item.meta, hop=item.hop + 1, chain=(*item.chain, item.url), via=item.url,
+            )  # fmt: skip
+            host.queue.appendleft(hop)
+            self.left += 1
+            return
+        copy = host.sitemaps.copies[item.site]
+        moved = SitemapCopy(target, "redirect", copy.hosts, copy.meta, copy.level + 1)
+        self.note_sitemap(host, moved, epoch_ms=epoch_ms)
+        self.sitemap_came(item, Outcome.REDIRECT.value, epoch_ms=epoch_ms)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from pipelines.cycle.moments import epoch_ms as epoch_ms
+from pipelines.cycle.moments import moment as moment
+from pipelines.cycle.sitemaps import HostSitemaps, rows_of
 from pipelines.rules.delay import Delay, DelayPolicy, moving_average_ms, next_backoff_ms, next_delay
 from pipelines.rules.outcome import HOST_FAULTS, UNASKED, Outcome
 from pipelines.rules.robots import Rules
@@ -30,7 +33,8 @@ class Item:
     meta: str | None = None
     hop: int = 0
     chain: tuple[str, ...] = ()  # URLs of the hops before
-    site: str = ""  # robots: the site whose rules this brings
+    site: str = ""  # robots: the site whose rules this brings; sitemap: the address that its host has it by
+    feed: bool = False  # a seed's feed: its items are links
     etag: str | None = None
     last_modified: str | None = None
     last_digest: str | None = None
@@ -67,7 +71,10 @@ class HostState:
     touched: bool = False
     down: bool = False  # nothing more is asked in this cycle
     asked: int = 0  # requests made in this cycle
+    id: int = 0  # stands for the host in the journal
     waiting: bool = False  # its robots.txt is being fetched from another host
+    sitemaps: HostSitemaps = field(default_factory=HostSitemaps)
+    turns: int = 0  # pages taken from the queue less sitemaps asked: they go in turns, a page first
 
     @property
     def name(self) -> str:
@@ -76,7 +83,12 @@ class HostState:
 
     def work_ms(self) -> int:
         """Return how long the queue will take at the present pace."""
-        return len(self.queue) * (self.delay.ms + (self.row["response_ms"] or 0))
+        return (len(self.queue) + self.sitemaps.waiting()) * (self.delay.ms + (self.row["response_ms"] or 0))
+
+    def has_work(self) -> bool:
+        """Return whether there is something that it may be asked now."""
+        more = self.queue or self.sitemaps
+        return bool(more) and not self.down and not self.waiting and self.requests_left > 0
 
     def told(self) -> dict[str, Any]:
         """Return how the host stands: URLs left, the pause between requests and its reason, times in ms."""
@@ -141,15 +153,6 @@ class HostState:
             }
             for site, copy in sorted(self.robots.items())
         ]
+        row["sitemaps"] = rows_of(self.sitemaps)
         row["last_cycle"] = cycle
         return (*(row[name] for name in names), self.requests_left)
-
-
-def moment(epoch_ms: int) -> datetime:
-    """Return epoch ms as a time; what no calendar holds becomes its end."""
-    return datetime.fromtimestamp(min(max(epoch_ms, 0), 253_402_300_799_000) / 1_000, tz=UTC)
-
-
-def epoch_ms(time: datetime | None) -> int:
-    """Return a time as epoch ms; 0 for None."""
-    return 0 if time is None else round(time.timestamp() * 1_000)
