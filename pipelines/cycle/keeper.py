@@ -14,15 +14,22 @@ from pipelines.cycle import parts, policies
 from pipelines.cycle.crew import HOST_COLUMNS, Crew, Denied
 from pipelines.cycle.hoststate import Item
 from pipelines.cycle.plugged import plugged
-from pipelines.cycle.sieve import LinkSieve
+from pipelines.cycle.sieve import Judge, LinkSieve
 from pipelines.cycle.turn import Turn
 from pipelines.net import bodies, warc
 from pipelines.net.exchange import Exchange
-from pipelines.rules import urls
+from pipelines.rules import metadata, urls
 from pipelines.rules.delay import Delay
 from pipelines.rules.outcome import Outcome
 from pipelines.rules.pages import Page, read_page
+from pipelines.rules.quick import Quick
 from pipelines.rules.robots_tags import page_tags
+from pipelines.rules.sitemaps import Entry, SitemapError, SitemapPolicy, stream
+
+LISTED_DEPTH = 1
+"""Links from a seed that a sitemap's page counts as: as if the front page linked to it."""
+
+FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml"})
 
 
 @dataclass(slots=True)
@@ -45,7 +52,9 @@ class Keeper:
         self._nofollow, self._noarchive = settings.robots.page_nofollow, settings.robots.page_noarchive
         filters = policies.filter_policy(settings, year=turn.opened_at.year)
         self._plugged = plugged(turn, partition, attempt.number, filters)
-        self._sieve = LinkSieve(filters, judge=self._plugged.judge if self._plugged else None)
+        self._judge: Judge = self._plugged.judge if self._plugged else Quick(filters).judge
+        self._sieve = LinkSieve(filters, judge=self._judge)
+        self._feeds = settings.sitemaps.feeds
         if self._plugged:
             self._pages = self._plugged.plugins.page_policy(self._pages)
         self._spools: list[warc.Spool] = []
@@ -71,13 +80,15 @@ class Keeper:
             self._plugged.see(item, exchange, decoded.data, page)
         if page and not (tags.nofollow and self._nofollow):
             self._links(item, page)
+            if decoded and (item.feed or (self._feeds and page.mime in FEED_TYPES)):
+                self._feed(item, exchange, decoded.data)
         if self._plugged:
             exchange.error = exchange.error or self._plugged.settle(self.counts)
         self._note(item, exchange, pause, asked, decoded, page, stored, tags)
         return Kept(stored[1].payload_digest if stored else None, decoded.data if decoded else b"")
 
     def _read(self, item: Item, exchange: Exchange) -> tuple[bodies.Decoded | None, Page | None]:
-        if exchange.outcome is not Outcome.OK or not exchange.body:
+        if exchange.outcome is not Outcome.OK or not exchange.body or item.kind == "sitemap":
             return None, None
         limit = self._limits.decoded_bytes
         decoded = bodies.decode(exchange.body, exchange.header("content-encoding"), limit=limit)
@@ -129,17 +140,49 @@ class Keeper:
             exchange.error = f"after {item.hop} hops: Location {exchange.header('location') or 'is missing'}"
             return
         if item.kind == "page":
-            self._candidates(item, [target], depth=item.depth, source="redirect")
+            self._candidates(item, [target], depth=item.depth, source="redirect", feed=item.feed)
 
     def _links(self, item: Item, page: Page) -> None:
         self._candidates(item, [link.url for link in page.links], depth=item.depth + 1, source="link")
 
-    def _candidates(self, item: Item, links: list[str], *, depth: int, source: str) -> None:
+    def _feed(self, item: Item, exchange: Exchange, body: bytes) -> None:
+        """Take the items of a feed as links, the newest first as they stand, no more than of a page."""
+        reading = SitemapPolicy(max_bytes=self._limits.parse_bytes, max_entries=self._limits.links_per_page)
+        found: dict[str, None] = {}
+        try:
+            for entry in stream([body], url=exchange.url, policy=reading):
+                found[entry.url] = None
+        except SitemapError as error:
+            exchange.error = exchange.error or f"feed: {error}"
+        self._candidates(item, list(found), depth=item.depth + 1, source="feed")
+
+    @property
+    def waiting_candidates(self) -> int:
+        """Candidates that wait for the next flush."""
+        return len(self._rows["candidates"])
+
+    def list_entry(self, item: Item, entry: Entry) -> bool:
+        """Make a sitemap's entry a candidate with what the sitemap says of it; False if a filter refuses it."""
+        host, key = self._judge(entry.url, depth=LISTED_DEPTH, meta=item.meta)
+        if key is None:
+            return False
+        meta = metadata.with_hints(
+            item.meta, lastmod=entry.lastmod, changefreq=entry.changefreq, priority=entry.priority
+        )
+        self._rows["candidates"].append(
+            (key, entry.url, host, item.url, item.key, LISTED_DEPTH, "sitemap", meta)
+        )
+        return True
+
+    def _candidates(
+        self, item: Item, links: list[str], *, depth: int, source: str, feed: bool = False
+    ) -> None:
         rows = self._rows["candidates"]
+        meta = metadata.written({**metadata.read(item.meta), "feed": True}) if feed else item.meta
         for key, url, host in self._sieve.sift(
             links, host=item.host, depth=depth, via_key=item.key, meta=item.meta
         ):
-            rows.append((key, url, host, item.url, item.key, depth, source, item.meta))
+            rows.append((key, url, host, item.url, item.key, depth, source, meta))
 
     def _note(
         self, item: Item, exchange: Exchange, pause: Delay, asked: bool, decoded: bodies.Decoded | None,
@@ -207,6 +250,11 @@ class Keeper:
             (source, target, count) for (source, target), count in self._sieve.pairs.items()
         ]
         self._sieve.pairs.clear()
+        self._rows["sitemaps"] += [
+            (urls.host_key(host), host, url, copy.source, list(copy.hosts), copy.meta, copy.level)
+            for (host, url), copy in crew.strangers.items()
+        ]
+        crew.strangers.clear()
         if not final and not any(self._rows.values()):
             return
         for spool in self._spools:

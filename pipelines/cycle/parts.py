@@ -61,7 +61,21 @@ ROBOTS_SCHEMA = pa.schema([pa.field("digest", pa.string()), pa.field("body", pa.
 HOST_SCHEMA = HOSTS.arrow.append(pa.field("requests_left", pa.int64()))
 """A host as it stands at a flush; the last row of a host counts."""
 
+SITEMAP_SCHEMA = pa.schema(
+    [
+        pa.field("url_key", pa.int64()),  # of the host: its lowest URL key
+        pa.field("host", pa.string()),  # where the sitemap lies
+        pa.field("url", pa.string()),
+        pa.field("source", pa.string()),
+        pa.field("hosts", pa.list_(pa.string())),  # for whose pages it may speak
+        pa.field("meta", pa.string()),
+        pa.field("level", pa.int16()),
+    ]
+)
+"""A sitemap found that its host does not know of yet: of another host, or a seed."""
+
 KINDS = {
+    "sitemaps": SITEMAP_SCHEMA,
     "captures": CAPTURE_SCHEMA,
     "candidates": CANDIDATE_SCHEMA,
     "links": LINK_SCHEMA,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipelines.config import Settings
 from pipelines.cycle.crew import CrewPolicy
+from pipelines.cycle.sitemaps import SitemapRules
 from pipelines.net.dns import DnsPolicy
 from pipelines.net.http import FetchPolicy
 from pipelines.rules.addresses import AddressPolicy
@@ -15,6 +16,10 @@ from pipelines.rules.priority import PriorityPolicy
 from pipelines.rules.recrawl import ProbePolicy, RecrawlPolicy, RetryPolicy
 from pipelines.rules.retry_after import RetryAfterPolicy
 from pipelines.rules.robots_policy import RobotsPolicy
+from pipelines.rules.sitemaps import SitemapPolicy
+
+LAST_YEAR = 9_999
+"""Stands for the crawl's year where calendars do not matter."""
 
 
 def delay_policy(settings: Settings) -> DelayPolicy:
@@ -118,11 +123,29 @@ def crew_policy(settings: Settings) -> CrewPolicy:
         ),
         retry_after=RetryAfterPolicy(max_ms=settings.delay.retry_after_max_seconds * 1_000),
         redirects=settings.limits.redirects,
+        sitemaps=sitemap_rules(settings),
         probe=ProbePolicy(
             first_seconds=settings.health.probe_first_seconds,
             factor=settings.health.probe_factor,
             max_seconds=settings.health.probe_max_seconds,
         ),
+    )
+
+
+def sitemap_rules(settings: Settings) -> SitemapRules:
+    """Return what settings say of sitemaps."""
+    conf = settings.sitemaps
+    return SitemapRules(
+        per_cycle=conf.per_cycle,
+        well_known=conf.well_known,
+        per_host=conf.per_host,
+        ttl_ms=round(conf.ttl_days * 86_400_000),
+        missing_ms=round(conf.missing_days * 86_400_000),
+        retry_ms=round(conf.retry_hours * 3_600_000),
+        reading=SitemapPolicy(
+            max_bytes=conf.max_bytes, max_entries=conf.entries, max_url_chars=settings.limits.url_chars
+        ),
+        filters=filter_policy(settings, year=LAST_YEAR),
     )
 
 

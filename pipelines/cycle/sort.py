@@ -17,7 +17,7 @@ from pipelines.rules import urls
 
 
 def sort_partition(turn: Turn, partition: int) -> dict[str, Any]:
-    """Stage `sort/pNNNN-{captures,candidates,digests,hosts,links,robots}.arrow` of a fetched partition.
+    """Stage `sort/pNNNN-{captures,candidates,digests,hosts,links,robots,sitemaps}.arrow` of a fetched partition.
 
     captures: sorted by (url_key, hop, request_ms), with the index columns. candidates: one row a URL, the
     best sighting, sorted by url_key. digests: sorted by digest_key, `row` = place in captures.
@@ -36,6 +36,9 @@ def sort_partition(turn: Turn, partition: int) -> dict[str, Any]:
         "hosts": last_by(base_rows(base, names, "hosts"), "host"),
         "links": _links(base_rows(base, names, "links")),
         "robots": last_by(base_rows(base, names, "robots"), "digest"),
+        "sitemaps": base_rows(base, names, "sitemaps").sort_by(
+            [("url_key", "ascending"), ("url", "ascending")]
+        ),
     }
     for kind, table in tables.items():
         staging.write_table(turn.staged("sort", f"p{partition:04d}-{kind}.arrow"), table)
