@@ -19,10 +19,11 @@ from lake import bloom, lease, staging
 from lake.errors import LeaseHeld, LeaseLost
 from lake.layout import Layout
 from lake.snapshot import Lake
-from pipelines.cycle import parts, policies
-from pipelines.cycle.crew import HOST_COLUMNS, Crew
-from pipelines.cycle.hoststate import HostState, Item, RobotsCopy, epoch_ms
+from pipelines.cycle import enlist, parts, policies, sitemaps
+from pipelines.cycle.crew import Crew
+from pipelines.cycle.hoststate import HostState, Item
 from pipelines.cycle.keeper import Keeper
+from pipelines.cycle.listing import Lister
 from pipelines.cycle.turn import Turn
 from pipelines.net.clock import Clock, SystemClock
 from pipelines.net.exchange import Exchange
@@ -30,8 +31,6 @@ from pipelines.net.http import Fetcher
 from pipelines.rules import urls
 from pipelines.rules.budget import month_of
 from pipelines.rules.outcome import Outcome
-from pipelines.rules.robots import Rules
-from pipelines.rules.robots_policy import RobotsState
 from pipelines.rules.schedule import Schedule, Wait
 
 TICK_SECONDS = 0.25
@@ -39,6 +38,8 @@ LIVE_SECONDS = 1.0
 SLOW_SECONDS = 10.0
 """How often the hosts with most work left are looked up: it walks over all of them."""
 SLOW_HOSTS = 10
+SITEMAPS_OPEN = 8
+"""Sitemaps asked for and read at once in one fetch slot: each may take [sitemaps] max_bytes of memory."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ class _Run:
         self.crew = Crew(
             policies.crew_policy(settings), Schedule(address_floor_ms=settings.delay.address_floor_ms)
         )
+        self.lister, self.sitemaps_open = Lister(self.crew, self.keeper), asyncio.Semaphore(SITEMAPS_OPEN)
         self.fetcher = Fetcher(policies.fetch_policy(settings), policies.dns_policy(settings))
         self.blooms: dict[int, bloom.Bloom] = {}
         self.lake = lake
@@ -139,71 +141,27 @@ class _Run:
         return sum(int(live.get("elapsed_ms", 0)) for live in told)
 
     def _enlist(self, lake: Lake) -> None:
-        turn = self.task.turn
-        plan = staging.read_table(turn.staged("plan", "hosts.arrow"))
-        plan = plan.filter(pc.equal(plan["partition"], self.task.partition))
-        earlier = _Earlier.read(self.task.base, self.attempt)
-        bodies = _robots_bodies(lake, plan, earlier)
-        queues = self._queues(earlier.done)
-        ceiling = turn.settings.dns.ttl_ceiling_seconds * 1_000
-        for row in plan.to_pylist():
-            host = self._host_state(row, earlier, bodies)
-            host.queue.extend(queues.get(host.name, ()))
+        ceiling = self.task.turn.settings.dns.ttl_ceiling_seconds * 1_000
+        roster = enlist.read(self.task.turn, self.task.partition, self.task.base, self.attempt, lake)
+        for host in roster.hosts(
+            self.crew.policy.delay, now_ms=self.started_ms, epoch_ms=self.started_epoch_ms
+        ):
+            self._list_sitemaps(host)
             self.crew.enlist(host)
             if host.address:
                 self.fetcher.resolver.prime(host.name, (host.address,), self.started_epoch_ms + ceiling)
-        self.crew.taken.update(earlier.done)
+        self.crew.taken.update(roster.earlier.done)
         self.keeper.planned = self.crew.left
-        self.keeper.resume(earlier.captures)
+        self.keeper.resume(roster.earlier.captures)
 
-    def _queues(self, done: set[int]) -> dict[str, list[Item]]:
-        queues: dict[str, list[Item]] = {}
-        names = [
-            "url", "host", "url_key", "depth", "via", "source", "meta", "etag", "last_modified", "last_digest",
-            "last_visit_at",
-        ]  # fmt: skip
-        for group in range(self.task.turn.groups):
-            rows = staging.read_table(self.task.turn.staged("plan", f"urls-{group:04d}.arrow"))
-            rows = rows.filter(pc.equal(rows["partition"], self.task.partition))
-            for values in zip(*(rows[name].to_pylist() for name in names), strict=True):
-                url, host, key, depth, via, source, meta, etag, modified, digest, visit = values
-                if key in done:
-                    continue
-                item = Item(
-                    url, host, key, key, depth=depth, via=via, source=source, meta=meta, etag=etag,
-                    last_modified=modified, last_digest=digest, last_visit_ms=epoch_ms(visit) or None,
-                )  # fmt: skip
-                queues.setdefault(host, []).append(item)
-        return queues
-
-    def _host_state(self, row: dict[str, Any], earlier: _Earlier, bodies: dict[str, bytes]) -> HostState:
-        later = earlier.hosts.get(row["host"])
-        known = {name: (later or row)[name] for name in HOST_COLUMNS}
-        left = row["allowance"] if later is None else later["requests_left"]
-        lost = earlier.lost.get(row["host"], 0)
-        fault = (row["fault"], row["fault_detail"]) if row["fault"] else None
-        host = HostState(known, row["address"], left - lost, fault)
-        known["month_requests"] = (known["month_requests"] or 0) + lost
-        known["requests"] = (known["requests"] or 0) + lost
-        known["addresses"], known["addresses_expire_at"] = row["addresses"], row["addresses_expire_at"]
-        host.touched = bool(lost)
-        host.settle_delay(self.crew.policy.delay)
-        host.pause = host.delay
-        for site in known["robots"] or ():
-            body = bodies.get(site["digest"] or "")
-            state = RobotsState(site["state"])
-            if state is RobotsState.RULES and body is None:
-                continue  # the copy cannot be read: it is fetched anew
-            rules = Rules.parse(body) if body is not None and state is RobotsState.RULES else None
-            host.robots[site["site"]] = RobotsCopy(
-                state, rules, site["status"], site["digest"], epoch_ms(site["fetched_at"]),
-                epoch_ms(site["expires_at"]), site["url"],
-            )  # fmt: skip
-        wait = max(epoch_ms(known["next_allowed_at"]) - self.started_epoch_ms, 0)
-        if row["host"] in earlier.asked:
-            wait = max(wait, host.delay.ms)
-        host.next_ms = self.started_ms + wait
-        return host
+    def _list_sitemaps(self, host: HostState) -> None:
+        """Tell a host which sitemaps it has: those of its row, and those of robots.txt copies that still hold."""
+        rules, now = self.crew.policy.sitemaps, self.started_epoch_ms
+        opened = self.task.turn.opened_ms
+        host.sitemaps = sitemaps.copies_of(host.row["sitemaps"], rules, opened_ms=opened, now_ms=now)
+        for site, copy in host.robots.items():
+            if copy.expires_ms > now:
+                self.crew.note_listed(host, site, epoch_ms=now)
 
     # --- the loop ---
 
@@ -255,7 +213,8 @@ class _Run:
 
     def _send(self, item: Item) -> None:
         self.open += 1
-        task = asyncio.create_task(self._visit(item))
+        visit = self._visit_sitemap if item.kind == "sitemap" else self._visit
+        task: asyncio.Task[Any] = asyncio.create_task(visit(item))
         self.tasks.add(task)
         task.add_done_callback(self._ended)
 
@@ -266,7 +225,13 @@ class _Run:
             self.failure = task.exception()
         self.wakeup.set()
 
-    async def _visit(self, item: Item) -> None:
+    async def _visit_sitemap(self, item: Item) -> None:
+        """Ask for a sitemap and read it; few at once, since one may be large."""
+        async with self.sitemaps_open:
+            exchange = await self._visit(item)
+            await self.lister.take_in(item, exchange, now_ms=self.clock.now_ms())
+
+    async def _visit(self, item: Item) -> Exchange:
         sent: list[int] = []
         host = self.crew.hosts[item.host]
         pause = host.pause
@@ -275,7 +240,7 @@ class _Run:
             now = self.clock.now_ms()
             if not self.lease.alive(now) or not self.still_wanted():
                 raise LeaseLost(f"partition {self.task.partition} of {self.task.turn.crawl}: lease lost")
-            self.attempt.intend(item.key, now)
+            self.attempt.journal.intend(host.id, item.key, now)
             host.spend(month_of(now))
             sent.append(now)
 
@@ -285,14 +250,20 @@ class _Run:
                 item.url, outcome=Outcome(outcome), error=detail, started_ms=self.clock.now_ms()
             )
         else:
-            exchange = await self.fetcher.fetch(item.url, headers=_conditional(item), before_send=before_send)
+            most = self.crew.policy.sitemaps.reading.max_bytes if item.kind == "sitemap" else None
+            exchange = await self.fetcher.fetch(
+                item.url, headers=_conditional(item), before_send=before_send, body_bytes=most
+            )
         now, epoch = self.clock.monotonic_ms() + 1, self.clock.now_ms() + 1
         capture = self.keeper.keep(item, exchange, pause, asked=bool(sent))
         if item.kind == "robots":
             self.crew.robots_came(item, exchange, capture.decoded, capture.digest, epoch_ms=epoch)
-        elif exchange.outcome is Outcome.REDIRECT:
+        elif exchange.outcome is Outcome.REDIRECT and item.kind == "page":
             self._redirect(item, exchange)
         self.crew.settle(item, exchange, now_ms=now, epoch_ms=epoch)
+        if host.pause.ms > self.crew.policy.delay.floor_ms:
+            self.attempt.journal.hold(host.id, host.next_epoch_ms)
+        return exchange
 
     def _redirect(self, item: Item, exchange: Exchange) -> None:
         """Queue a redirect's target if it is surely new and its host is ours; it is a candidate in any case."""
@@ -307,7 +278,7 @@ class _Run:
             return
         hop = Item(
             target, host, key, item.origin, depth=item.depth, via=item.url, source="redirect", meta=item.meta,
-            hop=item.hop + 1, chain=(*item.chain, item.url),
+            hop=item.hop + 1, chain=(*item.chain, item.url), feed=item.feed,
         )  # fmt: skip
         if host == item.host:
             state.queue.appendleft(hop)
@@ -394,56 +365,6 @@ class _Run:
             "elapsed_ms": self.clock.monotonic_ms() - self.started_ms,
             "given_up": False,
         }
-
-
-@dataclass
-class _Earlier:
-    """What the earlier attempts at a partition left: nothing, usually."""
-
-    done: set[int]  # planned keys with an outcome
-    hosts: dict[str, dict[str, Any]]
-    asked: set[str]
-    lost: dict[str, int]  # requests sent whose outcome was lost, by host
-    captures: pa.Table
-    robots: dict[str, bytes]
-
-    @classmethod
-    def read(cls, base: Path, attempt: parts.Attempt) -> _Earlier:
-        captures = parts.read_parts(base, attempt.inherited, "captures")
-        hosts = {row["host"]: row for row in parts.read_parts(base, attempt.inherited, "hosts").to_pylist()}
-        robots = parts.read_parts(base, attempt.inherited, "robots").to_pylist()
-        pages = captures.filter(pc.not_equal(captures["kind"], "robots"))
-        intended = parts.intents(base, range(1, attempt.number))
-        sent = captures.filter(pc.is_valid(captures["request_ms"]))
-        noted = Counter(sent["url_key"].to_pylist())
-        tops = {urls.host_key(name): name for name in cls._names(base)}
-        asked = {tops[key & ~0xFFFFFFFFFFFF] for key in intended if key & ~0xFFFFFFFFFFFF in tops}
-        lost: Counter[str] = Counter()
-        for key, count in intended.items():
-            name = tops.get(key & ~0xFFFFFFFFFFFF)
-            if name is not None and count > noted.get(key, 0):
-                lost[name] += count - noted.get(key, 0)
-        done = set(pages["url_key"].to_pylist()) | set(pages["origin_key"].to_pylist())
-        return cls(done, hosts, asked, dict(lost), captures, {row["digest"]: row["body"] for row in robots})
-
-    @staticmethod
-    def _names(base: Path) -> list[str]:
-        plan = staging.read_table(base.parents[1] / "plan" / "hosts.arrow", columns=["host", "partition"])
-        number = int(base.name[1:])
-        names: list[str] = plan.filter(pc.equal(plan["partition"], number))["host"].to_pylist()
-        return names
-
-
-def _robots_bodies(lake: Lake, plan: pa.Table, earlier: _Earlier) -> dict[str, bytes]:
-    """Return the robots.txt bodies that the partition's hosts refer to, by digest."""
-    wanted = {
-        site["digest"] for known in plan["robots"].to_pylist() for site in known or () if site["digest"]
-    }
-    bodies = dict(earlier.robots)
-    if wanted - set(bodies):
-        rows = lake.read("robots", filter=pc.is_in(pc.field("digest"), pa.array(sorted(wanted))))
-        bodies |= dict(zip(rows["digest"].to_pylist(), rows["body"].to_pylist(), strict=True))
-    return bodies
 
 
 def _conditional(item: Item) -> dict[str, str]:

@@ -1,14 +1,11 @@
 """What a fetch partition leaves behind: parts, written every few seconds, each whole and on disk.
 
-An attempt's folder holds its parts, its spool WARCs and a journal of intents. The next attempt takes over
+An attempt's folder holds its parts, its spool WARCs and a journal. The next attempt takes over
 the parts that it finds (`start.json` names them), so a zombie that writes one more is not read.
 """
 
 from __future__ import annotations
 
-import os
-import struct
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +15,7 @@ import pyarrow as pa
 
 from lake import staging
 from lake.schema import CAPTURES, HOSTS
+from pipelines.cycle.journal import Journal
 
 _STAGED = (
     "url", "fetch_time", "fetch_status", "fetch_redirect", "content_digest", "content_mime_type",
@@ -83,8 +81,6 @@ KINDS = {
     "hosts": HOST_SCHEMA,
 }
 
-_INTENT = struct.Struct("<qq")
-
 
 @dataclass(frozen=True)
 class PartName:
@@ -110,9 +106,7 @@ class Attempt:
     def __init__(self, base: Path, number: int, inherited: list[PartName]) -> None:
         self.base, self.number, self.inherited = base, number, inherited
         self._next = 0
-        self._journal = os.open(
-            folder(base, number) / "intents", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
-        )
+        self.journal = Journal(folder(base, number) / "journal")
 
     @classmethod
     def begin(cls, base: Path) -> Attempt:
@@ -125,10 +119,6 @@ class Attempt:
         told = [[part.attempt, part.number] for part in inherited]
         staging.write_manifest(folder(base, number) / "start.json", {"inherited": told})
         return cls(base, number, inherited)
-
-    def intend(self, url_key: int, epoch_ms: int) -> None:
-        """Note that a request is about to be sent: a kill may lose its outcome, not that it was made."""
-        os.write(self._journal, _INTENT.pack(url_key, epoch_ms))
 
     def flush(self, tables: dict[str, list[tuple[Any, ...]]], spools: dict[int, int]) -> PartName:
         """Write the rows as a part. `spools`: flushed bytes of each spool. Rows are tuples in schema order."""
@@ -146,7 +136,7 @@ class Attempt:
 
     def close(self) -> None:
         """Close the journal."""
-        os.close(self._journal)
+        self.journal.close()
 
     def written(self) -> list[PartName]:
         """Return all parts that count: the inherited ones, then this attempt's."""
@@ -187,12 +177,6 @@ def spool_sizes(base: Path, parts: Iterable[PartName]) -> dict[tuple[int, int], 
     return sizes
 
 
-def intents(base: Path, attempts: Iterable[int]) -> Counter[int]:
-    """Return how many requests each URL key was about to get in these attempts."""
-    counted: Counter[int] = Counter()
-    for attempt in attempts:
-        path = folder(base, attempt) / "intents"
-        data = path.read_bytes() if path.exists() else b""
-        whole = len(data) - len(data) % _INTENT.size
-        counted.update(key for key, _ in _INTENT.iter_unpack(data[:whole]))
-    return counted
+def journals(base: Path, before: int) -> list[Path]:
+    """Return the journals of the attempts before one."""
+    return [folder(base, number) / "journal" for number in range(1, before)]
