@@ -33,6 +33,19 @@ def month_of(time_ms: int) -> int:
     return moment.year * 100 + moment.month
 
 
+def booking_month(noted: int | None, now: int) -> int:
+    """Return the month (yyyymm) that a request made now is booked in; `noted`: of the host's books, None = new.
+
+    Months never go back, or a clock that jumps back over a month's end would give the budget twice; but books
+    that are more than a month ahead were kept by a clock that was wrong, and what they hold counts now.
+
+    >>> [booking_month(noted, 202612) for noted in (None, 202611, 202612, 202701, 203001)]
+    [202612, 202612, 202612, 202701, 202612]
+    """
+    after = now + 1 if now % 100 < 12 else now + 89
+    return after if noted == after else now
+
+
 def monthly_budget(policy: BudgetPolicy, *, delay_ms: Ints, own: Ints) -> Ints:
     """Return the requests each host may get in a month.
 
@@ -44,8 +57,11 @@ def monthly_budget(policy: BudgetPolicy, *, delay_ms: Ints, own: Ints) -> Ints:
 
 
 def left_this_month(budget: Ints, *, month: Ints, spent: Ints, now_month: int) -> Ints:
-    """Return what is left of each host's month; what was spent in another month does not count."""
-    return np.maximum(budget - np.where(month == now_month, spent, 0), 0)
+    """Return what is left of each host's month; what was spent in an earlier month does not count.
+
+    A month that is still to come was noted by a clock that has jumped back since: it counts.
+    """
+    return np.maximum(budget - np.where(month >= now_month, spent, 0), 0)
 
 
 def fits_window(*, window_ms: int, delay_ms: Ints, response_ms: Ints, starts_in_ms: Ints) -> Ints:
@@ -58,15 +74,31 @@ def fits_window(*, window_ms: int, delay_ms: Ints, response_ms: Ints, starts_in_
     return np.where(room > 0, 1 + np.maximum(room - 1, 0) // np.maximum(delay_ms + response_ms, 1), 0)
 
 
-def water_fill(wanted: Ints, *, total: int, weight: npt.NDArray[np.float64]) -> Ints:
+def turns(
+    *, asked: Ints, weight: npt.NDArray[np.float64], chance: npt.NDArray[np.float64], round_cycles: float
+) -> Ints:
+    """Return the order (positions, first served first) in which hosts are served when there is not enough for all.
+
+    asked: the cycle that asked each host last. round_cycles: how many cycles it takes to serve everybody once. A
+    host's turn comes round_cycles / weight after it was asked, and the most overdue go first; ties fall by
+    `chance`. So heavy hosts come more often, and none waits for ever: who is asked now, or is new, comes after
+    all whose turn was due before.
+    """
+    order: Ints = np.lexsort((chance, asked + round_cycles / np.clip(weight, 1e-3, 1e3)))
+    return order
+
+
+def water_fill(
+    wanted: Ints, *, total: int, weight: npt.NDArray[np.float64], order: Ints | None = None
+) -> Ints:
     """Share `total` among hosts by weight, nobody above what it wants, at least one for each while it lasts.
 
-    When not even one for each is there, the heavier hosts get theirs first (ties by position). The sum is
-    exactly min(total, sum(wanted)).
+    When not even one for each is there, hosts get theirs in `order` (None: the heavier first, ties by
+    position). The sum is exactly min(total, sum(wanted)).
     """
     if total >= int(wanted.sum()):
         return wanted.copy()
-    order = np.argsort(-weight, kind="stable")
+    order = np.argsort(-weight, kind="stable") if order is None else order
     share = np.zeros_like(wanted)
     first = order[wanted[order] > 0][:total]
     share[first] = 1
@@ -97,3 +129,45 @@ def cap_by_group(wanted: Ints, *, group: Ints, most: int) -> Ints:
     out = np.empty_like(wanted)
     out[order] = np.clip(most - (before - base), 0, sizes)
     return out
+
+
+def level_by_group(wanted: Ints, *, group: Ints, most: int) -> Ints:
+    """Cut each group's sum to `most` as evenly as can be: all its rows get one before any gets its second.
+
+    What does not go round falls to the rows that come first. Rows of a group need not be adjacent.
+    """
+    if most <= 0 or not len(wanted):
+        return wanted.copy()
+    order = np.lexsort((wanted, group))
+    sizes, groups = wanted[order], group[order]
+    starts = np.concatenate([[True], groups[1:] != groups[:-1]])
+    first = np.maximum.accumulate(np.where(starts, np.arange(len(groups)), 0))
+    number = np.cumsum(starts) - 1
+    members = np.bincount(number)[number]
+    place = np.arange(len(groups)) - first
+    summed = np.cumsum(sizes)
+    before = summed - sizes - (summed - sizes)[first]  # of the smaller ones
+    fits = before + sizes * (members - place) <= most  # even if all from here on got as much as this one
+    full = np.bincount(number, weights=fits).astype(np.int64)[
+        number
+    ]  # rows of the group that get all they want
+    given = np.bincount(number, weights=np.where(fits, sizes, 0)).astype(np.int64)[number]
+    open_ = np.maximum(members - full, 1)
+    level, rest = (most - given) // open_, (most - given) % open_
+    out = np.empty_like(wanted)
+    out[order] = np.where(fits, sizes, level)
+    left = np.empty_like(wanted)
+    left[order] = np.where(fits, 0, rest)
+    lucky = _rank_in_group(group, left > 0) < left
+    return np.where(lucky & (left > 0), out + 1, out)
+
+
+def _rank_in_group(group: Ints, counted: npt.NDArray[np.bool_]) -> Ints:
+    """Return for each counted row how many counted rows of its group come before it."""
+    order = np.argsort(group, kind="stable")
+    ones = counted[order].astype(np.int64)
+    starts = np.concatenate([[True], group[order][1:] != group[order][:-1]])
+    before = np.cumsum(ones) - ones
+    rank = np.empty_like(group)
+    rank[order] = before - np.maximum.accumulate(np.where(starts, before, 0))
+    return rank

@@ -66,6 +66,17 @@ def next_backoff_ms(policy: DelayPolicy, *, backoff_ms: int, outcome: Outcome) -
     return backoff_ms
 
 
+def wait_left_ms(*, next_allowed_ms: int, now_ms: int, longest_ms: int) -> int:
+    """Return how long a host must still be left alone, both times epoch ms.
+
+    No wait is longer than the longest pause there can be (`longest_ms`): more was noted by a clock that ran ahead.
+
+    >>> wait_left_ms(next_allowed_ms=900, now_ms=1_000, longest_ms=60), wait_left_ms(next_allowed_ms=9**12, now_ms=0, longest_ms=60)
+    (0, 60)
+    """
+    return min(max(next_allowed_ms - now_ms, 0), longest_ms)
+
+
 def moving_average_ms(average_ms: int | None, sample_ms: int) -> int:
     """Return the average moved a quarter of the way to the sample; the sample itself when there is none yet.
 

@@ -59,3 +59,39 @@ def test_a_crawl_delay_longer_than_the_window_still_gets_its_turn() -> None:
         starts_in_ms=np.array([0, 59_999, 60_000]),
     )  # fmt: skip
     assert fits.tolist() == [60, 1, 0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), max_size=30), st.integers(1, 20))
+def test_p6_a_level_is_even_and_exact(rows: list[tuple[int, int]], most: int) -> None:
+    wanted, group = (
+        np.array([r[0] for r in rows], dtype=np.int64),
+        np.array([r[1] for r in rows], dtype=np.int64),
+    )
+    given_ = budget.level_by_group(wanted, group=group, most=most)
+    assert (given_ <= wanted).all() and (given_ >= 0).all()
+    for name in set(group.tolist()):
+        mine, want = given_[group == name], wanted[group == name]
+        assert mine.sum() == min(most, want.sum())
+        short = mine < want
+        assert not short.any() or mine[short].min() >= mine.max() - 1, "all had one before any had its second"
+
+
+def test_hosts_are_served_in_turns_and_heavier_ones_more_often() -> None:
+    """Of 20 hosts two are served a cycle; the one of weight 4 comes more often, none waits longer than 16 cycles."""
+    weight = np.where(np.arange(20) == 3, 4.0, 1.0)
+    asked, served = np.zeros(20, dtype=np.int64), np.zeros((60, 20), dtype=np.int64)
+    for cycle in range(1, 61):
+        chance = np.random.default_rng(cycle).random(20)
+        first = budget.turns(asked=asked, weight=weight, chance=chance, round_cycles=10.0)[:2]
+        asked[first], served[cycle - 1, first] = cycle, 1
+    gaps = [int(np.diff(np.flatnonzero(served[:, host]), prepend=-1).max()) for host in range(20)]
+    assert (
+        max(gaps) <= 16 and served.sum(axis=0).argmax() == 3 and served[:, 3].sum() >= 2 * served[:, 4].sum()
+    )
+
+
+def test_p6_a_month_noted_by_a_clock_that_jumped_back_still_counts() -> None:
+    left = budget.left_this_month(
+        np.array([10, 10]), month=np.array([202612, 202701]), spent=np.array([9, 9]), now_month=202612
+    )
+    assert left.tolist() == [1, 1]
