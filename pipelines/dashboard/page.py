@@ -8,6 +8,7 @@ from bokeh.layouts import column, row
 from bokeh.models import (
     ColumnDataSource,
     DataRange1d,
+    DatetimeTickFormatter,
     FactorRange,
     InlineStyleSheet,
     NumeralTickFormatter,
@@ -19,7 +20,7 @@ from pipelines.dashboard import words
 from pipelines.dashboard.figures import KEPT, Figures, Point, left_ms
 from pipelines.dashboard.watcher import HUB, Watcher
 
-WIDTH, HEIGHT = 412, 205
+WIDTH, HEIGHT = 412, 218
 EVERY_MS = 1_000
 OUTCOMES = 8
 COLOURS = {"ready": "#d9a441", "waiting": "#7a8b99", "asked": "#2a78b8"}
@@ -49,12 +50,12 @@ class Page:
     def __init__(self, watcher: Watcher, scheduler: Any) -> None:
         self._watcher, self._scheduler = watcher, scheduler
         self._curves = ColumnDataSource({name: [] for name in ("time", *CURVES)})
-        self._outcomes = ColumnDataSource({"outcome": [], "count": []})
+        self._outcomes = ColumnDataSource({"outcome": [], "count": [], "words": []})
         style = InlineStyleSheet(css=words.STYLE)
         self._head, self._slow, self._workers, self._leases = (
             Div(stylesheets=[style], width=width, height=height)
             for width, height in (
-                (3 * WIDTH, 92),
+                (3 * WIDTH - 10, 92),
                 (2 * WIDTH - 20, 190),
                 (WIDTH - 20, HEIGHT),
                 (WIDTH - 20, 190),
@@ -91,7 +92,7 @@ class Page:
             self._shown_ms = points[-1].at_ms
         last = watcher.trail.points[-1] if watcher.trail.points else None
         time_left = left_ms(figures, done_s=watcher.trail.done_s)
-        self._head.text = words.head(figures, last, time_left, lake=watcher.lake.name)
+        self._head.text = words.head(figures, last, time_left, lake="/".join(watcher.lake.parts[-2:]))
         self._slow.text, self._leases.text = words.slow(figures), words.leases(figures)
         self._workers.text = words.workers(slots(self._scheduler))
         self._draw_outcomes(figures)
@@ -102,7 +103,8 @@ class Page:
             rest = sum(count for _, count in ranked[OUTCOMES - 1 :])
             ranked = [*ranked[: OUTCOMES - 1], ("others", rest)]
         names = [name for name, _ in ranked]
-        self._outcomes.data = {"outcome": names, "count": [count for _, count in ranked]}
+        counts = [count for _, count in ranked]
+        self._outcomes.data = {"outcome": names, "count": counts, "words": [f"{count:,}" for count in counts]}
         if self._bars.y_range.factors != names[::-1]:
             self._bars.y_range.factors = names[::-1]
 
@@ -130,12 +132,23 @@ def _curve(title: str, unit: str, source: ColumnDataSource, lines: dict[str, str
         plot.line("time", name, source=source, line_width=2, color=colour, **named)
     _quiet(plot)
     if plot.legend:
-        plot.legend.orientation = "horizontal"
-        plot.legend.padding, plot.legend.margin, plot.legend.spacing = 2, 2, 8
+        plot.legend.orientation, plot.legend.location = "horizontal", "top_right"
+        plot.legend.padding, plot.legend.margin, plot.legend.spacing = 2, 0, 8
         plot.legend.label_text_font_size = "11px"
-        plot.add_layout(plot.legend[0], "above")
+        plot.legend.border_line_color, plot.legend.background_fill_alpha = None, 0.7
+        plot.y_range.range_padding = 0.4  # room for the legend above the curves
     plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
+    plot.xaxis.ticker.desired_num_ticks = 4
+    plot.xaxis.formatter = _times()
     return plot
+
+
+def _times() -> DatetimeTickFormatter:
+    """Return a formatter that shows the time of day on every scale."""
+    told = "%H:%M:%S"
+    return DatetimeTickFormatter(
+        milliseconds=told, seconds=told, minsec=told, minutes=told, hourmin=told, hours=told, days=told
+    )
 
 
 def _bars(source: ColumnDataSource) -> Any:
@@ -145,7 +158,7 @@ def _bars(source: ColumnDataSource) -> Any:
     )  # fmt: skip
     plot.hbar(y="outcome", right="count", height=0.7, source=source, color="#2a78b8")
     plot.text(
-        x="count", y="outcome", text="count", source=source, x_offset=4, text_baseline="middle", text_font_size="11px"
+        x="count", y="outcome", text="words", source=source, x_offset=4, text_baseline="middle", text_font_size="11px"
     )  # fmt: skip
     _quiet(plot)
     plot.xaxis.formatter = NumeralTickFormatter(format="0,0")
@@ -168,7 +181,7 @@ def slots(scheduler: Any) -> list[words.Slots]:
     """Return each worker's slots and what fills them, as the scheduler has it now."""
     return [
         words.Slots(
-            str(state.name) if state.name is not None else state.address,
+            f"worker {state.name}" if isinstance(state.name, int) else str(state.name or state.address),
             state.nthreads,
             tuple(task.prefix.name.partition("-c")[0] for task in state.processing)[: state.nthreads],
             int(state.metrics.get("memory", 0)),

@@ -10,6 +10,7 @@ from html import escape
 from pipelines.dashboard.figures import Figures, Point
 
 STYLE = """
+:host > div { width: 100%; }
 :host { font: 13px/1.35 'Helvetica Neue', Arial, sans-serif; color: #1c2733; }
 .cards { display: grid; grid-template-columns: 1.25fr repeat(3, 1fr) 1.5fr repeat(3, 1fr); gap: 8px; }
 .card { background: #f3f6f9; border-radius: 6px; padding: 6px 10px; min-width: 0; white-space: nowrap; overflow: hidden; }
@@ -27,7 +28,7 @@ td { padding: 1px 6px 1px 0; white-space: nowrap; overflow: hidden; text-overflo
 p { margin: 3px 0; color: #5a6b7b; font-size: 12px; }
 """
 WORKERS_SHOWN = 7
-HOSTS_SHOWN = 7
+HOSTS_SHOWN = 8
 LATE_FLUSH_MS, LATE_LEASE_MS = 30_000, 20_000
 """Beyond these a lag is drawn in red: flushes come every few seconds, renewals every five."""
 
@@ -48,7 +49,7 @@ def head(figures: Figures, point: Point | None, left_ms: int | None, *, lake: st
         return _cards(
             [
                 _card(
-                    f"lake {escape(lake)}",
+                    escape(lake),
                     "no cycle runs",
                     figures.writer or "the page goes on when one does",
                 )
@@ -58,7 +59,7 @@ def head(figures: Figures, point: Point | None, left_ms: int | None, *, lake: st
     step = f"{figures.step}" + (" (stopping)" if figures.stopping else "")
     tasks = f"{figures.step_done:,} of {figures.step_total:,} tasks" if figures.step_total else "begins"
     cards = [
-        _card(f"lake {escape(lake)}", f"cycle {figures.cycle}: {step}", tasks),
+        _card(escape(lake), f"cycle {figures.cycle}: {step}", tasks),
         _card("pages stored", f"{rate:,.1f} /s", f"{figures.pages:,} in this cycle"),
         _card("received", f"{size:,.2f} MB/s", f"{figures.wire_bytes / 1e6:,.1f} MB in this cycle"),
         _card("open connections", f"{figures.open:,}", f"{figures.hosts['asked']:,} hosts asked now"),
@@ -133,6 +134,9 @@ def leases(figures: Figures) -> str:
             f"{parts['silent']:,} not heard of: the worker died, or its disk hangs; the partition is begun anew when its "
             "lease has run out."
         )
+    lines.append(
+        "<a href='status'>Dask's own pages</a> &middot; <a href='metrics'>metrics for Prometheus</a>"
+    )
     lines.append(f"Told {datetime.fromtimestamp(figures.at_ms / 1_000, tz=UTC):%H:%M:%S} UTC.")
     return "<h3>Leases</h3>" + "".join(f"<p style='white-space:normal'>{line}</p>" for line in lines)
 
