@@ -56,6 +56,7 @@ def commit_cycle(
             replace=replace.get(table),
         )
     still_ours()
+    versions |= upkeep.compact(turn.root, cycle=turn.cycle)
     row = ledger_row(turn, manifests, totals, versions, seconds)
     commit.append_ledger(turn.root, row)
     return row
@@ -64,7 +65,7 @@ def commit_cycle(
 def tidy(turn: Turn) -> None:
     """Clear away what a committed cycle no longer needs: its inbox files and staged files. Twice is once."""
     inbox.drain(turn.root, list(turn.inbox))
-    upkeep.sweep_staging(turn.root)
+    upkeep.tidy(turn.root)
 
 
 def _manifests(turn: Turn, partitions: int) -> dict[str, list[dict[str, Any]]]:
