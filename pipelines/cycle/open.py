@@ -62,10 +62,10 @@ def _due_at(lake: Lake) -> datetime | None:
     return soonest
 
 
-def begin(lake: Lake, settings: Settings, *, slots: int, now_ms: int) -> Turn:
-    """Open the next cycle: pin what it reads, durably, and tell the ledger. Twice at once gives one turn."""
+def next_turn(lake: Lake, settings: Settings, *, slots: int, now_ms: int) -> Turn:
+    """Return the turn that a cycle opened now would be; nothing is opened."""
     cycle = lake.cycle + 1
-    turn = Turn(
+    return Turn(
         root=str(lake.root),
         cycle=cycle,
         opened_ms=now_ms,
@@ -77,6 +77,11 @@ def begin(lake: Lake, settings: Settings, *, slots: int, now_ms: int) -> Turn:
         settings_json=settings.to_json(),
         inbox=tuple(inbox.pending(lake.root)),
     )
+
+
+def begin(lake: Lake, settings: Settings, *, slots: int, now_ms: int) -> Turn:
+    """Open the next cycle: pin what it reads, durably, and tell the ledger. Twice at once gives one turn."""
+    turn = next_turn(lake, settings, slots=slots, now_ms=now_ms)
     if not staging.claim_manifest(turn.staged("open.json"), turn.to_json()):
         turn = unfinished(lake) or turn
     return turn
