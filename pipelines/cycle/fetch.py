@@ -118,7 +118,7 @@ class _Run:
         lake = turn.lake()
         self.keeper = Keeper(turn, self.task.partition, self.attempt, lake.lake_id)
         self.crew = Crew(
-            policies.crew_policy(settings), Schedule(address_floor_ms=settings.delay.address_floor_ms)
+            policies.crew_policy(settings), Schedule(floor_of=policies.address_floors(settings).of)
         )
         self.lister, self.sitemaps_open = Lister(self.crew, self.keeper), asyncio.Semaphore(SITEMAPS_OPEN)
         self.fetcher = Fetcher(policies.fetch_policy(settings), policies.dns_policy(settings))

@@ -9,7 +9,7 @@ from pipelines.net.dns import DnsPolicy
 from pipelines.net.http import FetchPolicy
 from pipelines.rules.addresses import AddressPolicy
 from pipelines.rules.budget import BudgetPolicy
-from pipelines.rules.delay import DelayPolicy
+from pipelines.rules.delay import AddressFloors, DelayPolicy
 from pipelines.rules.filters import FilterPolicy
 from pipelines.rules.pages import PagePolicy
 from pipelines.rules.priority import PriorityPolicy
@@ -80,25 +80,20 @@ def retry_policy(settings: Settings) -> RetryPolicy:
         max_seconds=retry.max_seconds,
         tries=retry.tries,
         gone_tries=settings.recrawl.not_found_tries,
+        robots_denied_seconds=retry.robots_denied_seconds,
     )
 
 
 def filter_policy(settings: Settings, *, year: int) -> FilterPolicy:
     """Return what settings say of the URLs that are admitted; `year` of the crawl, for calendars."""
-    conf = settings.filters
-    return FilterPolicy(
-        url_chars=settings.limits.url_chars,
-        path_segments=conf.path_segments,
-        query_parameters=conf.query_parameters,
-        repeated_segments=conf.repeated_segments,
-        this_year=year,
-        extensions=tuple(conf.extensions),
-        include=tuple(conf.include),
-        exclude=tuple(conf.exclude),
-        stay=conf.stay,
-        max_depth=conf.max_depth,
-        blocked_hosts=tuple(conf.blocked_hosts),
-    )
+    told = settings.filters.model_dump()
+    return FilterPolicy(url_chars=settings.limits.url_chars, this_year=year, **told)
+
+
+def address_floors(settings: Settings) -> AddressFloors:
+    """Return what settings say of the pause between two requests to one address."""
+    delay = settings.delay
+    return AddressFloors(delay.address_floor_ms, tuple(sorted(delay.address_floors_ms.items())))
 
 
 def page_policy(settings: Settings) -> PagePolicy:
@@ -150,8 +145,14 @@ def sitemap_rules(settings: Settings) -> SitemapRules:
 
 
 def address_policy(settings: Settings) -> AddressPolicy:
-    """Return what settings say of the addresses that may be reached."""
-    return AddressPolicy(allow=tuple(str(network) for network in settings.security.allow_addresses))
+    """Return what settings say of the addresses that may be reached.
+
+    Without a contact, or with a pause that the real web is never asked with, public ones may not.
+    """
+    return AddressPolicy(
+        allow=tuple(str(network) for network in settings.security.allow_addresses),
+        public=bool(settings.identity.contact) and settings.delay.floor_ms >= 1_000,
+    )
 
 
 def dns_policy(settings: Settings) -> DnsPolicy:

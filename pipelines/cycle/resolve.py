@@ -92,7 +92,7 @@ def choose(host: str, found: Found, policy: AddressPolicy, *, cycle: int) -> tup
 
     A name that has good and bad addresses loses the bad ones only.
     """
-    refusals = {address: refusal(address, policy) for address in found.addresses or ()}
+    refusals = {address: refusal(address, policy, port=0) for address in found.addresses or ()}
     good = [address for address, reason in refusals.items() if reason is None]
     if good:
         return (host, good[cycle % len(good)], None, None, found.addresses, found.expires_at)

@@ -119,9 +119,13 @@ def allowed(text: str) -> Allowed:
 
 @dataclass(frozen=True)
 class AddressPolicy:
-    """Networks that may be reached although they are not public: texts as in the conf, networks, permissions."""
+    """Networks that may be reached although they are not public: texts as in the conf, networks, permissions.
+
+    public: whether public addresses may be reached at all; False keeps a toy or a test on this machine.
+    """
 
     allow: tuple[str | Network | Allowed, ...] = ()
+    public: bool = True
 
     @property
     def permissions(self) -> tuple[Allowed, ...]:
@@ -145,7 +149,7 @@ def refusal(address: str, policy: AddressPolicy, *, port: int | None = None) -> 
 
     address: an IPv4 or IPv6 address as text, without brackets; a zone (`%eth0`) is ignored. Text that is no
     address is refused. port: the port of the connection, for permissions that name one; None fits only
-    permissions without a port.
+    permissions without a port, 0 fits all (the port is checked when it is known).
 
     >>> refusal("127.0.0.1", AddressPolicy())
     'loopback (127.0.0.0/8)'
@@ -157,9 +161,11 @@ def refusal(address: str, policy: AddressPolicy, *, port: int | None = None) -> 
     except ValueError:
         return f"not an address: {address[:80]!r}"
     reason = _special(parsed)
-    if reason is None or any(one.covers(parsed, port) for one in policy.permissions):
+    if reason is None and policy.public:
         return None
-    return reason
+    if any(one.covers(parsed, one.port if port == 0 else port) for one in policy.permissions):
+        return None
+    return reason or "public, and this crawl may not leave the machine: it has no contact, or a pause under 1000 ms"
 
 
 def port_refusal(port: int | None) -> str | None:

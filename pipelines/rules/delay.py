@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
 from pipelines.rules.outcome import ANSWERED, SLOW_DOWN, Outcome
@@ -84,3 +86,25 @@ def moving_average_ms(average_ms: int | None, sample_ms: int) -> int:
     (80, 125)
     """
     return sample_ms if average_ms is None else average_ms + (sample_ms - average_ms) // 4
+
+
+@dataclass(frozen=True)
+class AddressFloors:
+    """The least pause between two requests to one address, ms; `exceptions`: (network as text, pause)."""
+
+    usual_ms: int = 250
+    exceptions: tuple[tuple[str, int], ...] = ()
+
+    def of(self, address: str) -> int:
+        """Return the pause of an address: that of the smallest network it lies in, else the usual one.
+
+        >>> AddressFloors(250, (("192.0.2.0/24", 50), ("192.0.2.7/32", 0))).of("192.0.2.7")
+        0
+        """
+        held = [(one.prefixlen, ms) for one, ms in _networks(self.exceptions) if ip_address(address) in one]
+        return max(held)[1] if held else self.usual_ms
+
+
+@lru_cache(maxsize=16)
+def _networks(exceptions: tuple[tuple[str, int], ...]) -> tuple[tuple[IPv4Network | IPv6Network, int], ...]:
+    return tuple((ip_network(text, strict=False), ms) for text, ms in exceptions)

@@ -9,6 +9,7 @@ for all), so that big hosts finish.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ class _Host:
 class _Group:
     """Hosts behind one address: `waiting` by ready time, `ready` by slack."""
 
+    floor_ms: int = 0
     next_ms: int = 0
     busy: bool = False
     queued_ms: int | None = None
@@ -55,10 +57,14 @@ class _Group:
 
 
 class Schedule:
-    """Which host is asked next. Times are whole milliseconds of one clock that never goes back."""
+    """Which host is asked next. Times are whole milliseconds of one clock that never goes back.
 
-    def __init__(self, *, address_floor_ms: int = 0) -> None:
-        self._floor_ms = address_floor_ms
+    address_floor_ms: least pause between two requests to one address, 0 = none; floor_of: the same where it
+    differs by address.
+    """
+
+    def __init__(self, *, address_floor_ms: int = 0, floor_of: Callable[[str], int] | None = None) -> None:
+        self._floor_of = floor_of or (lambda address: address_floor_ms)
         self._hosts: dict[str, _Host] = {}
         self._groups: dict[str, _Group] = {}
         self._sleeping: list[tuple[int, str]] = []
@@ -79,8 +85,9 @@ class Schedule:
         """
         if host in self._hosts:
             raise ValueError(f"host {host!r} is in the heap already; use `done` to give it back")
-        name = f"@{address}" if address and self._floor_ms else host
-        group = self._groups.setdefault(name, _Group())
+        floor = self._floor_of(address) if address else 0
+        name = f"@{address}" if floor else host
+        group = self._groups.setdefault(name, _Group(floor))
         self._names[id(group)] = name
         self._hosts[host] = _Host(group, work_ms)
         heapq.heappush(group.waiting, (ready_ms, host))
@@ -112,7 +119,7 @@ class Schedule:
         entry = self._hosts[host]
         group = entry.group
         group.busy = False
-        group.next_ms = max(group.next_ms, now_ms + self._floor_ms)
+        group.next_ms = max(group.next_ms, now_ms + group.floor_ms)
         if ready_ms is None:
             del self._hosts[host]
         else:

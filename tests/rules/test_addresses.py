@@ -95,3 +95,15 @@ def test_a_permission_that_is_none_is_named(text: str) -> None:
 def test_ports_of_other_protocols_are_refused_and_those_of_the_web_are_not() -> None:
     assert all(port_refusal(port) for port in (22, 25, 53, 6667, 10080))
     assert not any(port_refusal(port) for port in (None, 80, 443, 8080, 8443, 3000))
+
+
+def test_p9_a_crawl_that_may_not_leave_the_machine_reaches_nothing_public() -> None:
+    home = AddressPolicy(("127.0.0.0/8",), public=False)
+    assert refusal("127.0.0.1", home) is None
+    assert "may not leave" in (refusal("93.184.216.34", home) or "")
+
+
+def test_a_permission_for_one_port_is_enough_while_the_port_is_not_known() -> None:
+    policy = AddressPolicy(("127.0.0.1:8081",))
+    assert refusal("127.0.0.1", policy, port=0) is None
+    assert refusal("127.0.0.1", policy, port=8082) is not None

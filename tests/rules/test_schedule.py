@@ -62,6 +62,17 @@ def test_hosts_of_one_address_share_a_clock() -> None:
     assert heap.take(1_250) == Ask("a")
 
 
+def test_an_address_may_have_a_floor_of_its_own() -> None:
+    heap = Schedule(floor_of={"192.0.2.1": 50, "192.0.2.2": 0}.__getitem__)
+    heap.add("a", ready_ms=0, work_ms=2, address="192.0.2.1")
+    heap.add("b", ready_ms=0, work_ms=1, address="192.0.2.1")
+    heap.add("c", ready_ms=0, work_ms=0, address="192.0.2.2")
+    heap.add("d", ready_ms=0, work_ms=0, address="192.0.2.2")
+    assert {heap.take(0).host for _ in range(3)} == {"a", "c", "d"}  # type: ignore[union-attr]
+    heap.done("a", now_ms=10, ready_ms=None)
+    assert heap.take(10) == Wait(60)
+
+
 def test_a_released_host_moves_no_clock() -> None:
     heap = Schedule(address_floor_ms=250)
     heap.add("a", ready_ms=0, work_ms=1, address="192.0.2.1")
