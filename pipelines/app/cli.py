@@ -199,6 +199,27 @@ def conf_default() -> None:
 
 
 @app.command()
+def extract(
+    cycle: Annotated[
+        str | None,
+        typer.Option(
+            "--cycle", metavar="N|N-M|last", help="Which cycles. \\[all that are new]", show_default=False
+        ),
+    ] = None,
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Read titles, texts and languages out of stored pages, into the table pages."""
+    with errors.told():
+        from pipelines.app import extract_cmd
+
+        extract_cmd.run(settings_of(lake, conf, pairs), cycle, as_json=as_json)
+
+
+@app.command()
 def toyweb(
     hosts: Annotated[int, typer.Option(metavar="N", help="Hosts, under the names that end in .test.")] = 40,
     port: Annotated[int, typer.Option(metavar="PORT", help="Port on 127.0.0.1; 0 = any free one.")] = 8081,

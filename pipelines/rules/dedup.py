@@ -92,7 +92,10 @@ def _punctuation(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 
 def shingle_hashes(text: str, words: int = DEFAULT.shingle_words) -> Hashes:
     """Return a hash for each run of `words` words of a text, in order; a shorter text is one shingle."""
-    hashes = word_hashes(text)
+    return _shingled(word_hashes(text), words)
+
+
+def _shingled(hashes: Hashes, words: int) -> Hashes:
     if not len(hashes):
         return hashes
     words = min(words, len(hashes))
@@ -111,7 +114,12 @@ _COLUMN_OFFSETS: Final = np.arange(8) * 256
 
 def simhash(text: str, policy: DedupPolicy = DEFAULT) -> int | None:
     """Return the 64-bit SimHash of a text, never negative; None for a text too small to be compared."""
-    hashes = shingle_hashes(text, policy.shingle_words)
+    return simhash_of_words(word_hashes(text), policy)
+
+
+def simhash_of_words(words: Hashes, policy: DedupPolicy = DEFAULT) -> int | None:
+    """Return the SimHash of a text from its `word_hashes`."""
+    hashes = _shingled(words, policy.shingle_words)
     if len(hashes) + policy.shingle_words - 1 < policy.tiny_words:
         return None
     hashes = np.sort(hashes)  # each shingle counts once, or the commonest pair of words would decide

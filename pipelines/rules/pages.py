@@ -164,8 +164,9 @@ class _Reader:
         if tree.body is None:  # a page of frames has no body
             for node in tree.css("frame[src]"):
                 self._into.add(node.attributes["src"] or "", "frame")
-        self._anchors(tree, with_text)
-        self._extras(tree)
+        if policy.max_links:
+            self._anchors(tree, with_text)
+            self._extras(tree)
         page.links = page.links + self._into.found
         if self._into.full:
             page.cut = (*page.cut, "links")
