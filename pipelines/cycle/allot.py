@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lake import staging
 from pipelines.cycle import policies
@@ -27,7 +28,7 @@ def allot(turn: Turn) -> dict[str, Any]:
         return found
     rows = _demanded(turn)
     share, requests = allowances(turn, rows)
-    partition, count = pack(turn, rows, share)
+    partition, count = pack(turn, rows, np.where(requests > 0, np.maximum(share, 1), 0))
     rows = (
         rows.append_column("urls", pa.array(share, pa.int64()))
         .append_column("allowance", pa.array(requests, pa.int64()))
@@ -75,13 +76,22 @@ def allowances(turn: Turn, rows: pa.Table) -> tuple[Ints, Ints]:
         starts_in_ms=np.maximum(column(rows, "next_allowed_at") - turn.opened_ms, 0),
     )
     robots = _robots_due(turn, rows)
-    fits = np.where(fits > 0, np.maximum(fits - robots, 1), 0)
-    wanted = np.minimum(np.minimum(column(rows, "due"), fits), np.maximum(left - robots, 0))
+    sitemaps = column(rows, "sitemaps_due")
+    others = robots + sitemaps
+    room = np.where(fits > 0, np.maximum(fits - others, 1), 0)
+    wanted = np.minimum(np.minimum(column(rows, "due"), room), np.maximum(left - others, left > robots))
     wanted = np.where(_ailing(turn, rows), np.minimum(wanted, 1), wanted)
     wanted = np.where(_unreachable(turn, rows), 0, wanted)
     wanted = _cap_domains(rules, rows, wanted)
+    lists_only = (wanted == 0) & (column(rows, "due") == 0) & (sitemaps > 0) & (fits > 0) & (left > robots)
+    lists_only &= ~_unreachable(turn, rows)
+    need = np.where((wanted > 0) | lists_only, wanted + others, 0)
+    granted = _cap_labels(turn, rows, np.minimum(need, left))
+    capped = granted < need
+    wanted = np.where(capped, np.clip(granted - robots, 0, wanted), wanted)
     share = budget.water_fill(wanted, total=_most(turn), weight=rows["score"].to_numpy().astype(np.float64))
-    return share, np.where(share > 0, left, 0)
+    most = np.where(_limited(turn, rows), granted, left)
+    return share, np.where((share > 0) | (lists_only & (granted > 0)), most, 0)
 
 
 def _most(turn: Turn) -> int:
@@ -102,6 +112,25 @@ def _robots_due(turn: Turn, rows: pa.Table) -> Ints:
         ],
         dtype=np.int64,
     )
+
+
+def _limited(turn: Turn, rows: pa.Table) -> npt.NDArray[np.bool_]:
+    """Return which hosts have a label with a budget."""
+    labels = pa.array(list(turn.settings.budget.labels), pa.string())
+    limited = pc.and_(pc.is_in(rows["label"], labels), pc.is_valid(rows["label"]))
+    return np.asarray(limited.to_numpy(), dtype=np.bool_)
+
+
+def _cap_labels(turn: Turn, rows: pa.Table, requests: Ints) -> Ints:
+    """Cut the requests of a label's hosts to its budget: one round for each host first, the rest by score."""
+    granted = requests.copy()
+    labels = rows["label"].to_numpy(zero_copy_only=False)
+    score = rows["score"].to_numpy().astype(np.float64)
+    for label, most in sorted(turn.settings.budget.labels.items()):
+        mine = np.flatnonzero(labels == label)
+        if len(mine):
+            granted[mine] = budget.water_fill(requests[mine], total=most, weight=score[mine])
+    return granted
 
 
 def _ailing(turn: Turn, rows: pa.Table) -> npt.NDArray[np.bool_]:

@@ -10,12 +10,18 @@ from lake import runs, staging
 from lake.schema import HOSTS
 from lake.snapshot import Lake
 from pipelines.cycle.frontier import Ints, column, fresh_hosts
+from pipelines.cycle.noted import with_labels, with_sitemaps
 from pipelines.cycle.shelving import Shelved
 from pipelines.cycle.turn import Turn
 
 
-def host_books(turn: Turn, lake: Lake, group: int, partitions: int, rows: pa.Table) -> pa.Table:
-    """Return the group's host rows as they stand after the fetch, hosts of new URLs added; sorted by key."""
+def host_books(
+    turn: Turn, lake: Lake, group: int, partitions: int, rows: pa.Table, noted: pa.Table
+) -> pa.Table:
+    """Return the group's host rows as they stand after the fetch, hosts of new URLs added; sorted by key.
+
+    noted: sitemaps that seeds and other hosts name; their hosts are told, and added where they are new.
+    """
     buckets = pa.array(turn.bucket_range(group), pa.int32())
     before = lake.read("hosts", partitions={"bucket": turn.bucket_range(group)}).select(HOSTS.arrow.names)
     fetched = [
@@ -27,11 +33,9 @@ def host_books(turn: Turn, lake: Lake, group: int, partitions: int, rows: pa.Tab
     )
     kept = before.filter(pc.invert(pc.is_in(before["host"], after["host"])))
     told = pa.concat_tables([kept, after])
-    names = rows["host"].combine_chunks().unique()
+    names = pa.chunked_array([*rows["host"].chunks, *noted["host"].chunks], pa.string()).unique()
     missing = sorted(names.filter(pc.invert(pc.is_in(names, told["host"]))).to_pylist())
-    return pa.concat_tables([told, fresh_hosts(turn, missing)]).sort_by(
-        [("host_key", "ascending"), ("host", "ascending")]
-    )
+    return with_labels(with_sitemaps(turn, pa.concat_tables([told, fresh_hosts(turn, missing)]), noted), rows)
 
 
 def count_shelves(books: pa.Table, rows: pa.Table, shelved: Shelved, fresh_keys: Ints) -> pa.Table:

@@ -28,10 +28,12 @@ class BucketFiles:
         self._adds: dict[str, list[Add]] = {}
         self._rows: dict[str, dict[str, int]] = {name: {} for name in (*SHELVES, "seen")}
         self._refilled: list[int] = []
+        self._thinned: list[int] = []
 
     def frontier(self, shelved: Shelved, undue: pa.Table) -> None:
-        self._touched |= shelved.refilled
+        self._touched |= shelved.refilled | shelved.thinned
         self._refilled = sorted(shelved.refilled)
+        self._thinned = sorted(shelved.thinned)
         self._shelf("ready", shelved.ready)
         self._shelf("retired", shelved.retired)
         self._shelf("backlog", pa.concat_tables([shelved.backlog, shelved.more]).sort_by("url_key"))
@@ -87,5 +89,6 @@ class BucketFiles:
             "adds": adds,
             "rows": self._rows,
             "refilled": self._refilled,
+            "thinned": self._thinned,
             "touched": sorted(self._touched),
         }

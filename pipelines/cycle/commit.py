@@ -123,6 +123,7 @@ def _replaced(turn: Turn, lake: Lake, merged: list[dict[str, Any]]) -> dict[str,
     """Return, by table, the partitions whose files give way to the new ones; a table without an entry only grows."""
     touched = [bucket for manifest in merged for bucket in manifest["touched"]]
     refilled = [bucket for manifest in merged for bucket in manifest["refilled"]]
+    thinned = [bucket for manifest in merged for bucket in manifest["thinned"]]
     days = sorted({int(file.partition["due_day"]) for file in lake.files("frontier_later")})
     come = [day for day in days if day <= turn.today]
     replace: dict[str, Replace] = {}
@@ -130,6 +131,8 @@ def _replaced(turn: Turn, lake: Lake, merged: list[dict[str, Any]]) -> dict[str,
         replace |= {"frontier_ready": {"bucket": touched}, "hosts": {"bucket": touched}}
     if refilled:
         replace["frontier_backlog"] = {"bucket": refilled}
+    if thinned:
+        replace["frontier_retired"] = {"bucket": thinned}
     if come:
         replace["frontier_later"] = {"due_day": come}
     return replace
@@ -144,8 +147,9 @@ def balance(turn: Turn, lake: Lake, merged: list[dict[str, Any]]) -> dict[str, i
     for manifest in merged:
         for bucket in manifest["touched"]:
             after["ready"][bucket] = 0
-        for bucket in manifest["refilled"]:
-            after["backlog"][bucket] = 0
+        for shelf, changed in (("backlog", "refilled"), ("retired", "thinned")):
+            for bucket in manifest[changed]:
+                after[shelf][bucket] = 0
         for name, rows in manifest["rows"].items():
             after[name].update({int(bucket): count for bucket, count in rows.items()})
     for bucket in range(turn.buckets):

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lake import staging
+from lake import runs, staging
 from lake.schema import FRONTIER_READY, HOSTS, TIMESTAMP
 from lake.snapshot import Lake
 from pipelines.cycle import policies
@@ -15,6 +15,8 @@ from pipelines.cycle.turn import Turn
 from pipelines.rules import hosts, priority, urls
 
 Ints = npt.NDArray[np.int64]
+STATE = FRONTIER_READY.arrow
+"""The columns of a row on any shelf."""
 
 
 def column(rows: pa.Table, name: str, default: int = 0) -> Ints:
@@ -60,7 +62,7 @@ def slice_by_key(rows: pa.Table, first: int, last: int) -> pa.Table:
 
 
 def working_rows(turn: Turn, lake: Lake, group: int) -> pa.Table:
-    """Return the URLs of a bucket group that may be asked now: ready, the due part of later, admitted.
+    """Return the URLs of a bucket group that may be asked now: ready, due, admitted, or recalled by a seed.
 
     Columns of FRONTIER_READY, sorted by url_key.
     """
@@ -68,8 +70,42 @@ def working_rows(turn: Turn, lake: Lake, group: int) -> pa.Table:
     ready = lake.read("frontier_ready", partitions={"bucket": buckets})
     later = due_later(turn, lake, group)
     later = later.filter(pc.less_equal(later["due_at"], pa.scalar(turn.opened_at, TIMESTAMP)))
-    admitted = staging.read_table(turn.staged("plan", f"admitted-{group:04d}.arrow"))
-    return pa.concat_tables([ready.select(admitted.column_names), later, admitted]).sort_by("url_key")
+    admitted, recalled, known = (
+        staging.read_table(turn.staged("plan", f"{name}-{group:04d}.arrow"))
+        for name in ("admitted", "recalled", "known")
+    )
+    rows = pa.concat_tables([ready.select(STATE.names), later, admitted, _fresh_start(turn, recalled)])
+    return _with_seeds(rows.sort_by("url_key"), known)
+
+
+def _with_seeds(rows: pa.Table, known: pa.Table) -> pa.Table:
+    """Return frontier rows (sorted by key), those that a seed names anew as seeds: source, depth and metadata."""
+    if not known.num_rows or not rows.num_rows:
+        return rows
+    place = np.flatnonzero(runs.is_member(column(known, "url_key"), column(rows, "url_key")))
+    if not len(place):
+        return rows
+    keys = column(rows, "url_key")
+    brought = {row["url_key"]: row for row in known.select(["url_key", "source", "meta"]).to_pylist()}
+    named = rows.take(pa.array(place)).to_pylist()
+    for row in named:
+        seed = brought[row["url_key"]]
+        row |= {"source": seed["source"], "depth": 0, "meta": seed["meta"] or row["meta"]}
+    rest = np.ones(len(keys), dtype=np.bool_)
+    rest[place] = False
+    again = pa.Table.from_pylist(named, schema=rows.schema)
+    return pa.concat_tables([rows.filter(pa.array(rest)), again]).sort_by("url_key")
+
+
+def _fresh_start(turn: Turn, recalled: pa.Table) -> pa.Table:
+    """Return recalled rows as they go to ready: what made them fail is forgotten, their history is not."""
+    names = {"failures": 0, "due_at": None, "reason": None, "detail": None, "shelf_cycle": turn.cycle}
+    rows = recalled.select(STATE.names)
+    for name, value in names.items():
+        at = rows.schema.get_field_index(name)
+        kind = rows.schema.field(at)
+        rows = rows.set_column(at, kind, pa.repeat(pa.scalar(value, kind.type), rows.num_rows))
+    return rows
 
 
 def due_later(turn: Turn, lake: Lake, group: int) -> pa.Table:

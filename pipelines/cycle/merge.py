@@ -20,6 +20,7 @@ from pipelines.cycle import parts
 from pipelines.cycle.books import count_shelves, host_books
 from pipelines.cycle.bucketfiles import BucketFiles
 from pipelines.cycle.frontier import Ints, column, due_later, new_rows, slice_by_key, working_rows
+from pipelines.cycle.noted import seeded_sitemaps
 from pipelines.cycle.shelving import shelve
 from pipelines.cycle.sort import best_sightings
 from pipelines.cycle.turn import Turn
@@ -37,13 +38,15 @@ def merge(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     admitted = staging.read_table(turn.staged("plan", f"admitted-{group:04d}.arrow"))
     fresh_keys = np.sort(np.concatenate([column(fresh, "url_key"), column(admitted, "url_key")]))
     rows = pa.concat_tables([work, fresh]).sort_by("url_key").combine_chunks()
-    books = host_books(turn, lake, group, partitions, rows)
+    noted = pa.concat_tables([seeded_sitemaps(turn, group), read_range(turn, group, partitions, "sitemaps")])
+    books = host_books(turn, lake, group, partitions, rows, noted)
     shelved = shelve(turn, lake, group, rows, captures, books)
     books = count_shelves(books, rows, shelved, fresh_keys)
     undue = due_later(turn, lake, group)
-    writer = BucketFiles(
-        turn, group, touched_buckets(turn, group, partitions, (captures, fresh, admitted, undue))
-    )
+    recalled = staging.read_table(turn.staged("plan", f"recalled-{group:04d}.arrow"))
+    touched = touched_buckets(turn, group, partitions, (captures, fresh, admitted, undue, recalled))
+    hosts_of_noted = urls.buckets_of(column(noted, "url_key"), turn.buckets)
+    writer = BucketFiles(turn, group, touched | set(hosts_of_noted.tolist()))
     writer.frontier(shelved, undue.filter(pc.greater(undue["due_at"], pa.scalar(turn.opened_at, TIMESTAMP))))
     writer.seen(fresh_keys)
     writer.hosts(books)

@@ -31,10 +31,12 @@ def unfinished(lake: Lake) -> Turn | None:
 
 
 def idle(lake: Lake, now_ms: int) -> Idle | None:
-    """Return Idle if the inbox is empty, no URL is due, and every host with ready URLs waits for a probe."""
+    """Return Idle if the inbox is empty, no URL or sitemap is due, and every host with ready URLs waits for a probe."""
     if inbox.pending(lake.root):
         return None
     times = [time for time in (_ready_at(lake), _due_at(lake)) if time is not None]
+    if not any(time.timestamp() * 1_000 <= now_ms for time in times):
+        times += [time for time in [_sitemap_at(lake)] if time is not None]
     if not times:
         return Idle(None)
     soonest = min(times)
@@ -77,6 +79,18 @@ def next_turn(lake: Lake, settings: Settings, *, slots: int, now_ms: int) -> Tur
         settings_json=settings.to_json(),
         inbox=tuple(inbox.pending(lake.root)),
     )
+
+
+def _sitemap_at(lake: Lake) -> datetime | None:
+    """Return from when on a sitemap may be asked for; None = no host has one."""
+    hosts = lake.read("hosts", columns=["sitemaps", "probe_at"], filter=pc.is_valid(pc.field("sitemaps")))
+    lists = hosts["sitemaps"].combine_chunks()
+    probes = hosts["probe_at"].combine_chunks().take(pc.list_parent_indices(lists))
+    expires = pc.fill_null(
+        pc.struct_field(pc.list_flatten(lists), "expires_at"), datetime.fromtimestamp(0, UTC)
+    )
+    soonest: datetime | None = pc.min(pc.max_element_wise(expires, probes)).as_py()
+    return soonest
 
 
 def begin(lake: Lake, settings: Settings, *, slots: int, now_ms: int) -> Turn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,10 @@ from lake.schema import FRONTIER_READY
 from lake.snapshot import Lake
 from pipelines.cycle import policies
 from pipelines.cycle.frontier import Ints, column, rank_rows, with_rank
+from pipelines.cycle.intake import recalled_keys
 from pipelines.cycle.shelves import after_visit
 from pipelines.cycle.turn import Turn
-from pipelines.rules import priority
+from pipelines.rules import priority, urls
 
 STATE_COLUMNS = [field.name for field in FRONTIER_READY.arrow]
 
@@ -31,6 +32,7 @@ class Shelved:
     more: pa.Table
     refilled: set[int]  # buckets whose backlog is written anew
     backlog: pa.Table
+    thinned: set[int] = field(default_factory=set)  # buckets whose retired shelf is written anew
 
 
 def shelve(
@@ -50,7 +52,20 @@ def shelve(
         ready, moved.filter(pa.array(shelf == "later")), moved.filter(pa.array(shelf == "retired")), more, set(),
         FRONTIER_READY.arrow.empty_table(),
     )  # fmt: skip
-    return _refill(turn, lake, group, shelved, books)
+    return _thin_out(turn, lake, group, _refill(turn, lake, group, shelved, books))
+
+
+def _thin_out(turn: Turn, lake: Lake, group: int, shelved: Shelved) -> Shelved:
+    """Take from the retired shelf what seeds have called back."""
+    gone = recalled_keys(turn, group, "retired")
+    if not len(gone):
+        return shelved
+    buckets = sorted(set(urls.buckets_of(gone, turn.buckets).tolist()))
+    old = lake.read("frontier_retired", partitions={"bucket": buckets}).select(STATE_COLUMNS)
+    kept = old.filter(pa.array(~runs.is_member(gone, column(old, "url_key"))))
+    shelved.retired = pa.concat_tables([shelved.retired, kept]).sort_by("url_key").combine_chunks()
+    shelved.thinned = set(buckets)
+    return shelved
 
 
 def _put_on(turn: Turn, waiting: pa.Table, back: pa.Table) -> pa.Table:
@@ -122,10 +137,13 @@ def _refill(turn: Turn, lake: Lake, group: int, shelved: Shelved, books: pa.Tabl
     have = np.bincount(place, minlength=len(names))
     low = room // max(turn.settings.plan.ready_windows, 1)
     short = (have < low) & (column(books, "backlog_urls") > 0)
-    buckets = sorted(set(column(books, "bucket")[short].tolist()))
+    gone = recalled_keys(turn, group, "backlog")
+    called = urls.buckets_of(gone, turn.buckets).tolist()
+    buckets = sorted({*column(books, "bucket")[short].tolist(), *called})
     if not buckets:
         return shelved
     old = lake.read("frontier_backlog", partitions={"bucket": buckets}).select(STATE_COLUMNS)
+    old = old.filter(pa.array(~runs.is_member(gone, column(old, "url_key"))))
     mine = np.isin(column(shelved.more, "bucket"), buckets)
     pool = pa.concat_tables([old, shelved.more.filter(pa.array(mine))]).combine_chunks()
     at, _, _, order = _ranked(turn, pool, books)
