@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
 from lake import commit, inbox, ledger, staging, upkeep
 from lake.ledger import LedgerRow
+from lake.schema import TIMESTAMP
 from lake.snapshot import Lake
 from pipelines.config import Settings
 from pipelines.cycle.turn import Turn, bucket_groups
@@ -89,7 +91,9 @@ def _sitemap_at(lake: Lake) -> datetime | None:
     expires = pc.fill_null(
         pc.struct_field(pc.list_flatten(lists), "expires_at"), datetime.fromtimestamp(0, UTC)
     )
-    soonest: datetime | None = pc.min(pc.max_element_wise(expires, probes)).as_py()
+    # Arrow has no greatest of two times with a zone
+    latest = pc.max_element_wise(expires.cast(pa.int64()), probes.cast(pa.int64()))
+    soonest: datetime | None = pc.min(latest.cast(TIMESTAMP)).as_py()
     return soonest
 
 
