@@ -11,6 +11,7 @@ from lake import runs, staging
 from lake.schema import FRONTIER_READY, HOSTS, TIMESTAMP
 from lake.snapshot import Lake
 from pipelines.cycle import policies
+from pipelines.cycle.hints import hinted
 from pipelines.cycle.turn import Turn
 from pipelines.rules import hosts, priority, urls
 
@@ -153,12 +154,14 @@ def rank_rows(
     visits = np.maximum(column(rows, "visits"), 1)
     since = np.maximum(column(rows, "due_at"), column(rows, "added_at"))
     source = rows["source"]
+    listed = pc.fill_null(pc.equal(source, "sitemap"), False)
+    weight, changed = hinted(rows)
     terms = priority.Terms(
         seed=pc.fill_null(pc.is_in(source, pa.array(["seed", "api"])), False).to_numpy(zero_copy_only=False),
-        sitemap=pc.fill_null(pc.equal(source, "sitemap"), False).to_numpy(zero_copy_only=False),
+        sitemap=listed.to_numpy(zero_copy_only=False) * weight,
         depth=column(rows, "depth"),
         waited_days=np.maximum(turn.opened_ms - since, 0) / 86_400_000,
-        change_share=column(rows, "changes") / visits,
+        change_share=np.maximum(column(rows, "changes") / visits, changed),
         host_score=host_score,
     )
     policy = policies.priority_policy(turn.settings)

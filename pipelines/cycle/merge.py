@@ -20,6 +20,7 @@ from pipelines.cycle import parts
 from pipelines.cycle.books import count_shelves, host_books
 from pipelines.cycle.bucketfiles import BucketFiles
 from pipelines.cycle.frontier import Ints, column, due_later, new_rows, slice_by_key, working_rows
+from pipelines.cycle.hints import with_hints
 from pipelines.cycle.noted import seeded_sitemaps
 from pipelines.cycle.shelving import shelve
 from pipelines.cycle.sort import best_sightings
@@ -34,7 +35,9 @@ def merge(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     lake = turn.lake()
     work = working_rows(turn, lake, group)
     captures = deciding_captures(read_range(turn, group, partitions, "captures"))
-    fresh = admitted_urls(turn, lake, group, work, read_range(turn, group, partitions, "candidates"))
+    candidates = read_range(turn, group, partitions, "candidates")
+    fresh = admitted_urls(turn, lake, group, work, candidates)
+    work = with_hints(work, candidates)
     admitted = staging.read_table(turn.staged("plan", f"admitted-{group:04d}.arrow"))
     fresh_keys = np.sort(np.concatenate([column(fresh, "url_key"), column(admitted, "url_key")]))
     rows = pa.concat_tables([work, fresh]).sort_by("url_key").combine_chunks()

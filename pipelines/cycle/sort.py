@@ -63,9 +63,13 @@ def _captures(turn: Turn, rows: pa.Table) -> pa.Table:
 
 
 def best_sightings(rows: pa.Table) -> pa.Table:
-    """Return one row a URL key: the fewest links from a seed, then the smallest key of the page; sorted by key."""
+    """Return one row a URL key: the fewest links from a seed, then a sitemap's, then the smallest key of the page.
+
+    Sorted by key.
+    """
     key = column(rows, "url_key")
-    order = np.lexsort((column(rows, "via_key"), column(rows, "depth"), key))
+    linked = pc.not_equal(rows["source"], "sitemap").to_numpy()
+    order = np.lexsort((column(rows, "via_key"), linked, column(rows, "depth"), key))
     ordered = key[order]
     first = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, bool)
     return rows.take(pa.array(order[first])).combine_chunks()

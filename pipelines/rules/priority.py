@@ -28,12 +28,13 @@ class PriorityPolicy:
 class Terms:
     """The facts that a score is made of, an entry a URL.
 
-    depth: links from a seed. waited_days: since it could have been asked. change_share: changes a visit, 0
+    sitemap: 1 where a sitemap lists it, more or less by the priority that it gives (twice that). depth: links from a
+    seed. waited_days: since it could have been asked. change_share: changes a visit, 0
     before the second. host_score: 1 = usual.
     """
 
     seed: npt.NDArray[np.bool_]
-    sitemap: npt.NDArray[np.bool_]
+    sitemap: Floats
     depth: Ints
     waited_days: Floats
     change_share: Floats
