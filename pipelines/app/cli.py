@@ -114,6 +114,72 @@ def status(
         status_cmd.run(settings_of(lake, conf, pairs), as_json=as_json)
 
 
+@app.command()
+def explain(
+    url: Annotated[str, typer.Argument(metavar="URL", show_default=False)],
+    most: Annotated[int, typer.Option("--captures", metavar="N", min=1, help="Captures to tell.")] = 5,
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Tell what became of a URL and why, and when it will be asked next."""
+    with errors.told():
+        from pipelines.app import explain_cmd
+
+        explain_cmd.explain(settings_of(lake, conf, pairs), url, most=most, as_json=as_json)
+
+
+@app.command()
+def hosts(
+    host: Annotated[
+        str | None, typer.Argument(metavar="HOST", help="One host. \\[a table]", show_default=False)
+    ] = None,
+    order: Annotated[
+        str, typer.Option("--by", metavar="ORDER", help="Of the table: size, trouble, requests, delay.")
+    ] = "size",
+    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Lines of the table.")] = 30,
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Tell how a host stands: clock, delay, health, budget, robots.txt; without one, list the hosts."""
+    with errors.told():
+        from pipelines.app import explain_cmd
+
+        settings = settings_of(lake, conf, pairs)
+        if host is None:
+            explain_cmd.host_table(settings, order=order, most=most, as_json=as_json)
+        else:
+            explain_cmd.host(settings, host, as_json=as_json)
+
+
+@app.command()
+def get(  # noqa: PLR0913  an option each
+    url: Annotated[str, typer.Argument(metavar="URL", show_default=False)],
+    cycle: Annotated[
+        int | None,
+        typer.Option("--cycle", metavar="N", help="As it was then. \\[the newest]", show_default=False),
+    ] = None,
+    decoded: Annotated[bool, typer.Option("--decoded", help="Without gzip, br and the like.")] = False,
+    headers: Annotated[bool, typer.Option("--headers", help="The answer's head first.")] = False,
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Print the stored bytes of a page."""
+    with errors.told():
+        from pipelines.app import get_cmd
+
+        settings = settings_of(lake, conf, pairs)
+        get_cmd.run(settings, url, cycle=cycle, decoded=decoded, headers=headers, as_json=as_json)
+
+
 @check_app.callback()
 def check(
     context: typer.Context,

@@ -65,6 +65,19 @@ def duration_words(seconds: float) -> str:
     return f"{whole} s"
 
 
+def size_words(count: float) -> str:
+    """Return bytes in the unit that leaves one to three digits.
+
+    >>> size_words(999), size_words(58_700_000)
+    ('999 B', '58.7 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:,.1f} TB"
+
+
 def time_words(moment: datetime | int | None, *, now: datetime | None = None) -> str:
     """Return a time (or ms since 1970) as UTC, and how far off it is; "-" for None."""
     if moment is None:
