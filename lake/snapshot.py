@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -24,6 +23,9 @@ from lake.mend import mend
 from lake.meta import check_buckets, put_meta, read_meta, refuse_foreign
 from lake.query import run as run_query
 from lake.schema import BY_NAME, DERIVED, TABLES, Table
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 Partitions = Mapping[str, Iterable[int | str]]
 
@@ -108,9 +110,11 @@ class Lake:
             raise LakeError(f"table {table} is not partitioned by '{by}' but by {_spec(table).partitions}")
         if not adds.num_rows:
             return {}
-        counted = adds.group_by(f"partition.{by}").aggregate([("num_records", "sum")])
-        pairs = zip(counted.column(f"partition.{by}").to_pylist(), counted.column(1).to_pylist(), strict=True)
-        return {value: int(count or 0) for value, count in sorted(pairs)}
+        counted: dict[int | str, int] = {}
+        values, rows = adds.column(f"partition.{by}").to_pylist(), adds.column("num_records").to_pylist()
+        for value, count in zip(values, rows, strict=True):
+            counted[value] = counted.get(value, 0) + (count or 0)
+        return dict(sorted(counted.items()))
 
     def read(
         self,
@@ -137,6 +141,8 @@ class Lake:
     def dataset(self, table: str, *, partitions: Partitions | None = None) -> ds.Dataset:
         """Return a table as an Arrow dataset, for scans larger than memory."""
         spec = _spec(table)
+        import pyarrow.dataset as ds  # here: it brings in pandas, for which `noria status` need not wait
+
         form = ds.ParquetFileFormat()
         local = pa.fs.LocalFileSystem()
         fragments = [
@@ -190,7 +196,7 @@ class Lake:
                     f"table {table} cannot be opened at version {version}: {_one_line(error)}; "
                     "`noria check` names what is damaged"
                 ) from error
-            self._logs[table] = held, pa.table(held.get_add_actions(flatten=True))
+            self._logs[table] = held, ledger.add_actions(held)
         return self._logs[table]
 
 

@@ -1,29 +1,46 @@
-"""`noria status`: what is stored, what waits where, and how the last cycle went."""
+"""`noria status`: what is stored, what waits where and until when, what failed and why, how the last cycles went."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import time
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lake import inbox, lease
-from lake.ledger import COMMITTED, LedgerRow
+from lake import inbox, lease, ledger
+from lake.ledger import COMMITTED, PLANNED, LedgerRow
 from lake.schema import SHELVES, TABLES
 from pipelines.app.lakes import place
 from pipelines.app.words import duration_words, outcome_words, program, time_words
+from pipelines.dashboard.read import open_cycle
+from pipelines.rules.outcome import FAILED, MEANING, Outcome
 
 if TYPE_CHECKING:
     from lake import Lake
     from pipelines.config import Settings
 
 COUNTS = ("planned", "requests", "pages", "duplicates", "new_urls")
+CYCLES = 5
 EPOCH = date(1970, 1, 1)
+DAY_MS = 86_400_000
+TERMS = (("overdue", -1), ("today", 0), ("tomorrow", 1), ("in 2-7 days", 7), ("in 8-30 days", 30))
+"""When something is due, and the last day of that term, counted from today; what is later is "later"."""
 
 
-def run(settings: Settings, *, as_json: bool) -> None:
-    """Print the state of the lake, as lines or as one JSON object."""
+def run(settings: Settings, *, as_json: bool, watch: bool = False) -> None:
+    """Print the state of the lake, as lines or as one JSON object; with `watch`, follow the cycle that runs.
+
+    A cycle that runs is left to itself: its files are read, nothing is locked.
+    """
+    if watch:
+        from pipelines.app import watch_cmd  # here, so that a status need not wait for rich
+
+        watch_cmd.run(Path(settings.lake.path), as_json=as_json)
+        return
     found = status(place(settings, make=False))
     if as_json:
         print(json.dumps(found))
@@ -32,107 +49,162 @@ def run(settings: Settings, *, as_json: bool) -> None:
         print(f"{label:<11} {words}")
 
 
-def status(lake: Lake) -> dict[str, Any]:
+def status(lake: Lake, *, now_ms: int | None = None) -> dict[str, Any]:
     """Return what a lake holds, as plain values; all from Delta logs and file sizes, no data file is opened.
 
     `next_due_day`: the earliest day on which something of the shelf `later` is due; None = nothing waits there.
-    `open_cycle`: a cycle that is planned and not committed. `last_cycle`: None before the first.
+    `due`: how many are due by when. `open_cycle`: one that is opened and not committed. `last_cycle`: None before
+    the first. `failures`: of the last cycles together, by outcome.
     """
-    rows = lake.ledger()
-    done = [row for row in rows if row.state == COMMITTED]
-    planned = {row.cycle for row in rows} - {row.cycle for row in done}
+    rows = ledger.recent(lake.root, CYCLES + 1)
+    done = [row for row in rows if row.state == COMMITTED][-CYCLES:]
     writer = lease.held_by(lake.layout.lease)
-    days = lake.rows("frontier_later", "due_day")
+    days = {int(day): count for day, count in lake.rows("frontier_later", "due_day").items()}
+    today = (time.time_ns() // 1_000_000 if now_ms is None else now_ms) // DAY_MS
     return {
         "lake": str(lake.root),
-        "cycles": len(done),
+        "cycles": lake.cycle,
         "seen": lake.rows("seen"),
         "shelves": {shelf: lake.rows(f"frontier_{shelf}") for shelf in SHELVES},
         "hosts": lake.rows("hosts"),
         "captures": lake.rows("captures"),
         "contents": lake.rows("contents"),
         "inbox_files": len(inbox.pending(lake.root)),
-        "next_due_day": str(EPOCH + timedelta(days=min(map(int, days)))) if days else None,
+        "next_due_day": str(EPOCH + timedelta(days=min(days))) if days else None,
+        "due": due(days, today),
         "writer": writer.sentence("the lake") if writer else None,
-        "open_cycle": max(planned, default=None),
-        "bytes": {table.name: sum(file.size for file in lake.files(table.name)) for table in TABLES},
-        "warc_bytes": _folder_bytes(lake.root / "warc"),
+        "open_cycle": _open(lake, rows),
+        "bytes": {table.name: lake.size(table.name) for table in TABLES if table.name in lake.versions},
+        "warc_bytes": folder_bytes(lake.root / "warc"),
+        "free_bytes": shutil.disk_usage(lake.root).free,
+        "failures": _failures(done),
         "last_cycle": _cycle(done[-1]) if done else None,
+        "last_cycles": [_cycle(row) for row in done],
     }
+
+
+def due(days: dict[int, int], today: int) -> dict[str, int]:
+    """Return how many URLs of the shelf `later` are due in which term; terms with none are left out.
+
+    >>> due({9: 2, 10: 3, 15: 4, 99: 5}, today=10)
+    {'overdue': 2, 'today': 3, 'in 2-7 days': 4, 'later': 5}
+    """
+    found: dict[str, int] = {}
+    for day, count in sorted(days.items()):
+        name = next((term for term, last in TERMS if day - today <= last), "later")
+        found[name] = found.get(name, 0) + count
+    return found
+
+
+def _open(lake: Lake, rows: list[LedgerRow]) -> int | None:
+    planned = max((row.cycle for row in rows if row.state == PLANNED), default=0)
+    found = max(planned, open_cycle(lake.root))
+    return found if found > lake.cycle else None
+
+
+def _failures(done: list[LedgerRow]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in done:
+        for name, count in row.outcomes.items():
+            if name in FAILED:
+                found[name] = found.get(name, 0) + count
+    return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
 
 
 def lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield label and words of a status, in the order of reading."""
-    yield (
-        "lake",
-        f"{found['lake']}, {found['cycles']:,} cycles, {_size(sum(found['bytes'].values()))} of tables, {_size(found['warc_bytes'])} of WARC",
-    )
+    yield "lake", f"{found['lake']}, {found['cycles']:,} cycles"
     yield "URLs", f"{found['seen']:,} known on {found['hosts']:,} hosts"
     yield "waiting", ", ".join(f"{count:,} {shelf}" for shelf, count in found["shelves"].items())
+    yield "due", _due(found)
     yield "stored", f"{found['contents']:,} different contents of {found['captures']:,} captures"
-    yield "next due", _due(found)
+    yield "disk", _disk(found)
     if found["inbox_files"]:
         yield "inbox", f"{found['inbox_files']:,} files wait for the next cycle"
     if found["open_cycle"] is not None:
-        end = "it runs" if found["writer"] else f"{program()} cycle finishes it"
-        yield "open", f"cycle {found['open_cycle']} is planned and not committed; {end}"
+        end = f"it runs: {program()} status --watch" if found["writer"] else f"{program()} cycle finishes it"
+        yield "open", f"cycle {found['open_cycle']} is not committed; {end}"
     if found["writer"]:
         yield "writer", found["writer"]
     if found["last_cycle"] is None:
         yield "last cycle", f"none yet; {program()} cycle runs the first"
-    else:
-        yield from _last(found["last_cycle"])
+        return
+    yield from _last(found["last_cycle"])
+    yield from _table(found["last_cycles"])
+    for at, (name, count) in enumerate(found["failures"].items()):
+        yield "" if at else "failed", f"{count:>9,}  {name:<18} {MEANING[Outcome(name)]}"
 
 
 def _last(cycle: dict[str, Any]) -> Iterator[tuple[str, str]]:
     counts = ", ".join(f"{cycle[name]:,} {name.replace('_', ' ')}" for name in COUNTS)
     yield "last cycle", f"{cycle['cycle']}, {cycle['committed_at']}: {counts}"
     yield "outcomes", outcome_words(cycle["outcomes"], most=40)
-    if cycle["plugins"]:
-        yield (
-            "plug-ins",
-            ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in cycle["plugins"].items()),
-        )
     steps = ", ".join(f"{name} {duration_words(value)}" for name, value in cycle["seconds"].items())
     yield "time", f"{duration_words(sum(cycle['seconds'].values()))} ({steps})"
 
 
-def _due(found: dict[str, Any]) -> str:
-    if found["shelves"]["ready"]:
-        return f"now: {found['shelves']['ready']:,} URLs are ready"
-    return (
-        f"on {found['next_due_day']}"
-        if found["next_due_day"]
-        else f"nothing waits; {program()} seeds add brings seeds"
+def _table(cycles: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the last cycles as lines of figures under a line of titles."""
+    yield (
+        "cycles",
+        f"{'cycle':>9} {'planned':>10} {'requests':>10} {'pages':>10} {'new URLs':>10} {'took':>12}",
     )
+    for one in cycles:
+        took = duration_words(sum(one["seconds"].values()))
+        yield (
+            "",
+            f"{one['cycle']:>9,} {one['planned']:>10,} {one['requests']:>10,} {one['pages']:>10,} "
+            f"{one['new_urls']:>10,} {took:>12}" + (" stopped early" if one["stopped"] else ""),
+        )
+
+
+def _due(found: dict[str, Any]) -> str:
+    terms = [f"{count:,} {term}" for term, count in found["due"].items()]
+    ready = found["shelves"]["ready"]
+    if ready:
+        terms.insert(0, f"{ready:,} now (ready)")
+    return ", ".join(terms) if terms else f"nothing waits; {program()} seeds add brings seeds"
+
+
+def _disk(found: dict[str, Any]) -> str:
+    tables = sorted(found["bytes"].items(), key=lambda one: (-one[1], one[0]))
+    told = ", ".join(f"{name} {size_words(size)}" for name, size in tables if size)
+    whole = size_words(sum(found["bytes"].values()))
+    return f"{size_words(found['warc_bytes'])} of WARC, {whole} of tables ({told or 'all empty'}), {size_words(found['free_bytes'])} free"
 
 
 def _cycle(row: LedgerRow) -> dict[str, Any]:
     counts = {name: row.counts.get(name, 0) for name in COUNTS}
     seconds = {name: round(value, 3) for name, value in row.seconds.items()}
-    plugins = {
-        name.removeprefix("plugin_"): count
-        for name, count in sorted(row.counts.items())
-        if name.startswith("plugin_")
-    }
-    return {
+    told = {
         "cycle": row.cycle,
         "committed_at": time_words(row.written_at),
         **counts,
         "outcomes": row.outcomes,
-        "plugins": plugins,
-        "seconds": seconds,
     }
+    return {**told, "seconds": seconds, "stopped": bool(row.counts.get("stopped", 0))}
 
 
-def _folder_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
+def folder_bytes(folder: Path) -> int:
+    """Return the bytes of all files in a folder and below; 0 if it is not there."""
+    total, folders = 0, [os.fspath(folder)]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as found:
+                for one in found:
+                    if one.is_dir(follow_symlinks=False):
+                        folders.append(one.path)
+                    else:
+                        total += one.stat(follow_symlinks=False).st_size
+        except FileNotFoundError:
+            continue
+    return total
 
 
-def _size(count: float) -> str:
+def size_words(count: float) -> str:
     """Return bytes in the unit that leaves one to three digits.
 
-    >>> _size(999), _size(58_700_000)
+    >>> size_words(999), size_words(58_700_000)
     ('999 B', '58.7 MB')
     """
     for unit in ("B", "kB", "MB", "GB"):

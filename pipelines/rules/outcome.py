@@ -64,6 +64,38 @@ RETRIED = frozenset(Outcome) - ANSWERED - RETIRING - {Outcome.REDIRECT, Outcome.
 """Tried again later with growing pauses, and retired after a number of failures in a row."""
 
 
+FAILED = frozenset(Outcome) - ANSWERED - {Outcome.REDIRECT}
+"""No page came of it."""
+
+MEANING: dict[Outcome, str] = {
+    Outcome.OK: "answered and kept",
+    Outcome.NOT_MODIFIED: "unchanged since the last visit",
+    Outcome.REDIRECT: "leads to another URL",
+    Outcome.REDIRECT_LIMIT: "redirects that loop, go on too long or lead nowhere",
+    Outcome.NOT_FOUND: "the server does not know the page",
+    Outcome.GONE: "the server says it is gone for good",
+    Outcome.RATE_LIMITED: "the server asks us to slow down",
+    Outcome.CLIENT_ERROR: "the server refuses us the page",
+    Outcome.SERVER_ERROR: "the server failed",
+    Outcome.BAD_HTTP: "the answer is no HTTP",
+    Outcome.DNS_NXDOMAIN: "there is no such host name",
+    Outcome.DNS_TIMEOUT: "no name server answered in time",
+    Outcome.DNS_FAILED: "the name has no address, or its name server failed",
+    Outcome.CONNECT_REFUSED: "nothing listens at the host's port",
+    Outcome.CONNECT_TIMEOUT: "the host did not take the connection in time",
+    Outcome.CONNECT_FAILED: "the host cannot be reached",
+    Outcome.TLS_CERTIFICATE: "the host's certificate is not valid",
+    Outcome.TLS_HANDSHAKE: "no encryption could be agreed on",
+    Outcome.READ_TIMEOUT: "the answer did not come in time",
+    Outcome.DISCONNECTED: "the server hung up before it answered",
+    Outcome.ADDRESS_REFUSED: "the address is not public, and [security] does not allow it",
+    Outcome.ROBOTS_DENIED: "robots.txt forbids it",
+    Outcome.ROBOTS_UNREACHABLE: "robots.txt could not be fetched, so nothing is",
+    Outcome.URL_REFUSED: "a rule of ours refuses the URL",
+}
+"""What each says, for people."""
+
+
 def of_status(status: int) -> Outcome:
     """Return the outcome that an HTTP status stands for, redirects not yet resolved.
 

@@ -23,3 +23,8 @@ def test_every_status_has_an_outcome() -> None:
     }
     assert {status: of_status(status).value for status in named} == named
     assert {of_status(status) for status in range(100, 600)} <= set(Outcome)
+
+
+def test_every_outcome_has_a_meaning_and_what_brought_no_page_is_a_failure() -> None:
+    assert set(outcome.MEANING) == set(Outcome)
+    assert outcome.FAILED == outcome.RETRIED | outcome.RETIRING | {Outcome.ROBOTS_DENIED}

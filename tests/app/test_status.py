@@ -1,0 +1,107 @@
+"""What `noria status` tells, from logs alone, and how it follows a cycle that runs."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from lake import ledger
+from lake.schema import TABLES
+from lake.snapshot import Lake
+from pipelines.app import status_cmd, watch_cmd
+from pipelines.dashboard.figures import Trail, fold
+from pipelines.dashboard.read import sample
+from tests.dashboard.lakes import NOW_MS, fetching, live
+from tests.lake.sample import finish, keys_in, new_lake, run_add, shelf_add
+
+TODAY = NOW_MS // 86_400_000
+
+
+def grown(folder: Path) -> Lake:
+    """A lake of seven cycles: three URLs each, all on the shelf `later`, due on days around today."""
+    lake = new_lake(folder)
+    for cycle in range(1, 8):
+        keys = keys_in(1, 10 * cycle, 10 * cycle + 1, 10 * cycle + 2)
+        adds = {
+            "seen": [run_add(lake, cycle, 1, keys)],
+            "frontier_later": [shelf_add(lake, "later", cycle, 1, keys, due_day=TODAY + 10 * (cycle - 2))],
+        }
+        lake = finish(lake, cycle, adds)
+    return lake
+
+
+def test_it_tells_what_is_due_when_and_the_last_five_cycles(tmp_path: Path) -> None:
+    found = status_cmd.status(grown(tmp_path), now_ms=NOW_MS)
+    assert (found["cycles"], found["seen"], found["shelves"]["later"]) == (7, 21, 21)
+    assert found["due"] == {"overdue": 3, "today": 3, "in 8-30 days": 9, "later": 6}
+    assert [cycle["cycle"] for cycle in found["last_cycles"]] == [3, 4, 5, 6, 7]
+    assert found["bytes"]["seen"] > 0 and set(found["bytes"]) == {table.name for table in TABLES}
+    assert found["open_cycle"] is None
+    text = "\n".join(f"{label} {words}" for label, words in status_cmd.lines(found))
+    assert "3 overdue, 3 today, 9 in 8-30 days, 6 later" in text
+    json.dumps(found)
+
+
+def test_what_failed_is_told_with_its_meaning(tmp_path: Path) -> None:
+    rows = [
+        ledger.LedgerRow(1, ledger.COMMITTED, outcomes={"ok": 5, "http_404": 2, "redirect": 1}),
+        ledger.LedgerRow(2, ledger.COMMITTED, outcomes={"http_404": 1, "dns_timeout": 9}),
+    ]
+    found = {**status_cmd.status(grown(tmp_path)), "failures": status_cmd._failures(rows)}
+    assert found["failures"] == {"dns_timeout": 9, "http_404": 3}
+    told = [words for _, words in status_cmd.lines(found)]
+    assert any("dns_timeout" in words and "no name server answered in time" in words for words in told)
+
+
+def test_an_open_cycle_is_seen_before_its_row_is_in_the_ledger(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path)
+    fetching(lake.root, [live(0)])
+    assert status_cmd.status(lake)["open_cycle"] == 3
+
+
+def test_recent_rows_of_the_ledger_are_the_newest(tmp_path: Path) -> None:
+    lake = grown(tmp_path)
+    assert [row.cycle for row in ledger.recent(lake.root, 2)] == [6, 7]
+    assert ledger.recent(new_lake(tmp_path / "empty").root, 5) == []
+    assert ledger.recent(lake.root, 1)[0].written_at.tzinfo is dt.UTC
+
+
+def test_it_waits_for_nothing_heavy(tmp_path: Path) -> None:
+    """pandas and Dask take longer to import than the whole of a status."""
+    lake = grown(tmp_path)
+    script = (
+        "import sys; from pipelines.app import errors; from pipelines.app.cli import app;"
+        f"code = errors.run(app, ['status', '--lake', {str(lake.root)!r}]);"
+        "sys.exit(code or ', '.join({'pandas', 'distributed', 'bokeh', 'rich.live'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_watch_follows_a_cycle_until_it_has_ended(tmp_path: Path) -> None:
+    lake, out = new_lake(tmp_path), io.StringIO()
+    folder = fetching(lake.root, [live(0), live(1)]) / "staging"
+
+    def sleep(seconds: float) -> None:
+        folder.rename(tmp_path / "swept")
+
+    watch_cmd.run(lake.root, as_json=False, out=out, sleep=sleep)
+    first, last = out.getvalue().splitlines()
+    assert first.startswith("cycle 3: fetch, 0 of 2 tasks, URLs 80 done, 100 left, 20 put off of 200 planned")
+    assert last == "the cycle has ended"
+
+
+def test_watch_without_a_cycle_says_so(tmp_path: Path) -> None:
+    out = io.StringIO()
+    watch_cmd.run(new_lake(tmp_path).root, as_json=False, out=out)
+    assert out.getvalue() == "no cycle runs\n"
+
+
+def test_watch_shows_the_slow_hosts(tmp_path: Path) -> None:
+    figures = fold(sample(fetching(tmp_path, [live(0)]), now_ms=NOW_MS))
+    told = dict(watch_cmd.lines(figures, Trail()))
+    assert told["slow hosts"].startswith("w00.test: 30 URLs, 1.0 s apart (floor), needs 0:32")
