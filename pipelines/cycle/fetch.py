@@ -30,6 +30,7 @@ from pipelines.net.exchange import Exchange
 from pipelines.net.http import Fetcher
 from pipelines.rules import urls
 from pipelines.rules.budget import month_of
+from pipelines.rules.dates import if_modified_since
 from pipelines.rules.outcome import Outcome
 from pipelines.rules.schedule import Schedule, Wait
 
@@ -368,12 +369,12 @@ class _Run:
 
 
 def _conditional(item: Item) -> dict[str, str]:
-    """Return the validators of the last visit as received."""
+    """Return the validators of the last visit: the tag as received, the date as the RFC writes it."""
     headers = {}
     if item.etag:
         headers["If-None-Match"] = item.etag
-    if item.last_modified:
-        headers["If-Modified-Since"] = item.last_modified
+    if since := if_modified_since(item.last_modified):
+        headers["If-Modified-Since"] = since
     return headers
 
 

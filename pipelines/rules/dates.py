@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from email.utils import format_datetime
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _ZONES = {
@@ -64,6 +65,23 @@ def w3c_date_ms(text: str) -> int | None:
     fraction_ms = int((found["fraction"] or "").ljust(3, "0")[:3])
     clock = (int(found["hour"] or 0), int(found["minute"] or 0), int(found["second"] or 0), fraction_ms)
     return None if offset is None else _epoch_ms(day, clock, offset)
+
+
+def if_modified_since(last_modified: str | None) -> str | None:
+    """Return what to send back of a Last-Modified header; None = it is no usable date, so no condition is made.
+
+    Always an IMF-fixdate (RFC 9110 13.1.3, 5.6.7), whichever of the web's formats came: some servers read no
+    other. A date of 1970 or before is a server's "not known".
+
+    >>> if_modified_since("Thu, 12-Dec-19 20:00:57 GMT")
+    'Thu, 12 Dec 2019 20:00:57 GMT'
+    """
+    if not last_modified:
+        return None
+    ms = http_date_ms(last_modified)
+    if ms is None and "-" in last_modified:
+        ms = w3c_date_ms(last_modified)
+    return format_datetime(utc_of(ms), usegmt=True) if ms is not None and ms > 0 else None
 
 
 def utc_of(ms: int) -> datetime:
