@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from base64 import b32encode
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from hashlib import sha1
 from io import BytesIO
 from typing import NamedTuple, cast
@@ -30,6 +30,7 @@ GZIP_LEVEL = 2  # isal: 0.06 ms for a 30 KB page; zlib 9, which warcio fixes, ta
 TRUNCATED = frozenset({"length", "time", "disconnect", "unspecified"})  # WARC 1.1, 5.13
 
 _NAMESPACE = uuid.UUID("6f1a4d0e-9d5b-5f53-8f0e-6e6f72696177")
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"  # RFC 4648, 6
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IsalError = cast(type[Exception], isal_zlib.error)
 _UNFIT_IN_URI = re.compile(r"[^!-;=?-~]")
@@ -92,7 +93,11 @@ def uuid_urn(*parts: str) -> str:
     >>> uuid_urn("warcinfo", "a.warc.gz") == uuid_urn("warcinfo", "a.warc.gz")
     True
     """
-    return f"urn:uuid:{uuid.uuid5(_NAMESPACE, chr(0).join(parts))}"
+    made = bytearray(sha1(_NAMESPACE.bytes + "\0".join(parts).encode(), usedforsecurity=False).digest()[:16])
+    made[6] = made[6] & 0x0F | 0x50
+    made[8] = made[8] & 0x3F | 0x80
+    text = made.hex()
+    return f"urn:uuid:{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def warc_date(epoch_ms: int) -> str:
@@ -101,7 +106,13 @@ def warc_date(epoch_ms: int) -> str:
     >>> warc_date(1_764_583_200_123)
     '2025-12-01T10:00:00.123000Z'
     """
-    return (_EPOCH + timedelta(milliseconds=epoch_ms)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    second, ms = divmod(epoch_ms, 1_000)
+    return f"{_second_text(second)}.{ms:03}000Z"
+
+
+@lru_cache(maxsize=256)
+def _second_text(second: int) -> str:
+    return (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def target_uri(url: str) -> str:
@@ -123,7 +134,17 @@ def digest_of(*parts: bytes) -> str:
     state = sha1(usedforsecurity=False)
     for part in parts:
         state.update(part)
-    return b32encode(state.digest()).decode()
+    return base32(state.digest())
+
+
+_PAIRS = [one + other for one in _ALPHABET for other in _ALPHABET]
+_SHIFTS = range(150, -1, -10)
+
+
+def base32(digest: bytes) -> str:
+    """Return the 20 bytes of a SHA-1 as 32 characters: what `base64.b32encode` gives, in a tenth of its time."""
+    number = int.from_bytes(digest, "big")
+    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 class _Pieces(list[bytes]):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import threading
+import uuid
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 from warcio.recordbuilder import RecordBuilder
 from warcio.warcwriter import BufferWARCWriter
 
+from pipelines.net import warc_write
 from pipelines.net.warc import (
     EMPTY_DIGEST,
     NOT_MODIFIED,
@@ -374,3 +378,16 @@ def test_the_same_capture_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_an_empty_body_has_the_digest_of_no_bytes() -> None:
     assert digest_of(b"") == EMPTY_DIGEST
     assert REQUEST.endswith(b"\r\n\r\n")
+
+
+@given(
+    st.binary(min_size=20, max_size=20), st.integers(0, 4_000_000_000_000), st.lists(st.text(), max_size=3)
+)
+def test_the_quick_spellings_are_the_standard_librarys(
+    digest: bytes, epoch_ms: int, words: list[str]
+) -> None:
+    assert warc_write.base32(digest) == base64.b32encode(digest).decode()
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=epoch_ms)
+    assert warc_write.warc_date(epoch_ms) == moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    name = "\0".join(words)
+    assert warc_write.uuid_urn(*words) == f"urn:uuid:{uuid.uuid5(warc_write._NAMESPACE, name)}"
