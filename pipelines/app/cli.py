@@ -82,14 +82,38 @@ def cycle(  # noqa: PLR0913  an option each
 
 
 @seeds_app.command("add")
-def seeds_add(
+def seeds_add(  # noqa: PLR0913  an option each
     sources: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="FILE|URL...",
             help="Files of one URL a line with tab-separated key=value metadata, URLs, or - for standard input.",
         ),
-    ],
+    ] = None,
+    sitemap: Annotated[
+        list[str] | None, typer.Option("--sitemap", metavar="URL", help="A sitemap; its pages are found.")
+    ] = None,
+    feed: Annotated[
+        list[str] | None,
+        typer.Option("--feed", metavar="URL", help="An RSS or Atom feed; its items are links."),
+    ] = None,
+    parquet: Annotated[
+        list[str] | None,
+        typer.Option("--parquet", metavar="FILE", help="A Parquet file with a column url, e.g. an index."),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option("--label", help="A label for all of them; \\[budget] labels may limit it.")
+    ] = None,
+    country: Annotated[
+        str | None, typer.Option("--country", help="Their country, part of the label.")
+    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Their topic, part of the label.")] = None,
+    meta: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--meta", metavar="KEY=VALUE", help="Metadata for all of them, as stay=host; again for more."
+        ),
+    ] = None,
     lake: Lake = None,
     conf: Conf = None,
     pairs: Set = None,
@@ -99,8 +123,32 @@ def seeds_add(
     """Put seeds into the lake's inbox, for the next cycle."""
     with errors.told():
         from pipelines.app import seeds_cmd
+        from pipelines.seeds.add import Wish
 
-        seeds_cmd.run(settings_of(lake, conf, pairs), sources, as_json=as_json)
+        told = seeds_cmd.metadata_of(meta or [], label=label, country=country, topic=topic)
+        wish = Wish(tuple(sources or ()), tuple(sitemap or ()), tuple(feed or ()), tuple(parquet or ()), told)
+        seeds_cmd.run_wish(settings_of(lake, conf, pairs), wish, as_json=as_json)
+
+
+@seeds_app.command("scan")
+def seeds_scan(
+    networks: Annotated[
+        list[str], typer.Argument(metavar="CIDR...", help="Networks, all in \\[security] scan_networks.")
+    ],
+    ports: Annotated[
+        str, typer.Option("--ports", metavar="N,N", help="Ports to try at each address.")
+    ] = "80,443",
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Look for web servers in networks of your own; what is found goes into the inbox."""
+    with errors.told():
+        from pipelines.app import seeds_cmd
+
+        seeds_cmd.scan(settings_of(lake, conf, pairs), networks, ports, as_json=as_json)
 
 
 @app.command()
@@ -262,6 +310,25 @@ def conf_default() -> None:
     from pipelines.app import conf_cmd
 
     conf_cmd.default()
+
+
+@app.command()
+def report(
+    cycle: Annotated[
+        str | None, typer.Option("--cycle", metavar="N", help="Which cycle. \\[the last]", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to write.")] = Path("reports"),
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write a cycle's report: one HTML page with figures, and tables as CSV and Parquet."""
+    with errors.told():
+        from pipelines.app import report_cmd
+
+        report_cmd.run(settings_of(lake, conf, pairs), cycle, out, as_json=as_json)
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """A URL's metadata: a JSON object that a seed brings and that what is found from it inherits, word for word.
 
-Two names in it are of the URL alone and are not inherited: `sitemap` (what a sitemap says of it, see `with_hints`)
-and `feed` (the URL is a feed whose items are links).
+Three names in it are of the URL alone and are not inherited: `sitemap` (what a sitemap says of it, see `with_hints`),
+`feed` (the URL is a feed whose items are links) and `scan` (the answer by which a scan found its host).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-OWN = ("sitemap", "feed")
+OWN = ("sitemap", "feed", "scan")
 """Names that are not inherited."""
 
 LASTMOD_PATTERN = r'"lastmod":(?P<lastmod>\d{1,11})[,}]'

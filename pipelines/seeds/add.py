@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +14,11 @@ from typing import Any, BinaryIO, cast
 from lake import inbox
 from pipelines.failure import Misuse
 from pipelines.rules.urls import wire
+from pipelines.seeds import tables
 from pipelines.seeds.read import BadLine, Seed, bounded, read
 
 ROWS_A_FILE = 100_000
-"""Seeds held in memory before they become an inbox file: about 30 MB."""
+"""Seeds held in memory before they become an inbox file: about 80 MB."""
 
 Report = Callable[[str, BadLine], None]
 
@@ -31,20 +32,56 @@ class Added:
     files: list[str] = field(default_factory=list)
 
 
-def add(root: Path, sources: Iterable[str], *, report: Report) -> Added:
-    """Put the seeds of all sources into the inbox of the lake at `root`.
+@dataclass(frozen=True)
+class Wish:
+    """What is to be added, beside plain sources: sitemaps and feeds by URL, Parquet files; metadata for all of it."""
 
-    sources: files of seed lines (also .gz), "-" for standard input, or URLs. `report` is told the source and each
-    line that is no seed. What is read becomes durable in steps: stopped half-way, adding it all again is
-    harmless, since a URL that is known stays one URL.
+    sources: tuple[str, ...] = ()
+    sitemaps: tuple[str, ...] = ()
+    feeds: tuple[str, ...] = ()
+    parquet: tuple[str, ...] = ()
+    meta: Mapping[str, str] = field(default_factory=dict)
+
+
+def add(root: Path, sources: Iterable[str], *, report: Report) -> Added:
+    """Put the seeds of all sources into the inbox of the lake at `root`, as `add_all` does."""
+    return add_all(root, Wish(tuple(sources)), report=report)
+
+
+def add_all(root: Path, wish: Wish, *, report: Report) -> Added:
+    """Put all that is wished for into the inbox of the lake at `root`.
+
+    sources: files of seed lines (also .gz), "-" for standard input, or URLs. Metadata of a line goes before the
+    wish's. `report` is told the source and each line that is no seed. What is read becomes durable in steps:
+    stopped half-way, adding it all again is harmless, since a URL that is known stays one URL.
     """
     result = Added()
-    for source in sources:
+    for source in wish.sources:
         with _open(source) as lines:
-            for chunk in _chunks(_good(lines, source, report, result)):
-                result.files.append(inbox.put(root, [_row(seed) for seed in chunk], kind="seed"))
-                result.added += len(chunk)
+            _put(root, _good(read(lines), source, report, result), wish.meta, "seed", result)
+    for path in wish.parquet:
+        _put(root, _good(tables.read(Path(path)), path, report, result), wish.meta, "seed", result)
+    for source, named, more in (("sitemap", wish.sitemaps, {}), ("seed", wish.feeds, {"feed": "true"})):
+        found = (Seed(url) for text in named if (url := wire(text)) is not None)
+        _put(root, found, {**wish.meta, **more}, source, result)
     return result
+
+
+def _put(root: Path, seeds: Iterator[Seed], meta: Mapping[str, str], source: str, result: Added) -> None:
+    for chunk in _chunks(seeds):
+        result.files.append(inbox.put(root, [_row(seed, meta, source) for seed in chunk], kind=source))
+        result.added += len(chunk)
+
+
+def check_all(wish: Wish) -> None:
+    """Raise Misuse for what can never be added; nothing is put anywhere yet."""
+    for source in wish.sources:
+        check(source)
+    for path in wish.parquet:
+        tables.check(Path(path))
+    for url in (*wish.sitemaps, *wish.feeds):
+        if not _is_url(url):
+            raise Misuse(f"{url} is not an http or https URL")
 
 
 def check(source: str) -> None:
@@ -83,8 +120,8 @@ def _binary(path: str) -> BinaryIO:
     return open(path, "rb")
 
 
-def _good(lines: Iterable[bytes], source: str, report: Report, result: Added) -> Iterator[Seed]:
-    for found in read(lines):
+def _good(rows: Iterable[Seed | BadLine], source: str, report: Report, result: Added) -> Iterator[Seed]:
+    for found in rows:
         if isinstance(found, Seed):
             yield found
         else:
@@ -103,6 +140,10 @@ def _chunks(seeds: Iterator[Seed]) -> Iterator[list[Seed]]:
         yield chunk
 
 
-def _row(seed: Seed) -> dict[str, Any]:
-    meta = json.dumps(dict(seed.meta), ensure_ascii=False) if seed.meta else None
-    return {"url": seed.url, "meta": meta, "source": "seed"}
+def _row(seed: Seed, meta: Mapping[str, str], source: str) -> dict[str, Any]:
+    told = {**meta, **dict(seed.meta)}
+    return {
+        "url": seed.url,
+        "meta": json.dumps(told, ensure_ascii=False) if told else None,
+        "source": source,
+    }

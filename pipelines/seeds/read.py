@@ -17,7 +17,7 @@ from pipelines.rules.urls import wire
 LINE_BYTES = 65_536
 """Longest line that is looked at: the memory that one line may take."""
 
-_KEY = re.compile(r"[A-Za-z0-9_.\-]{1,100}")
+KEY = re.compile(r"[A-Za-z0-9_.\-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _meta(pairs: list[str]) -> tuple[tuple[str, str], ...] | str:
     found = []
     for pair in filter(None, (pair.strip() for pair in pairs)):
         key, equals, value = pair.partition("=")
-        if not equals or not _KEY.fullmatch(key.strip()):
+        if not equals or not KEY.fullmatch(key.strip()):
             return f"{pair[:100]!r} is not key=value metadata"
         found.append((key.strip(), value.strip()))
     return tuple(found)
