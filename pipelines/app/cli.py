@@ -12,7 +12,18 @@ from typing import Annotated
 import typer
 
 from pipelines.app import errors
-from pipelines.app.options import Conf, Debug, Json, Lake, Set, settings_of
+from pipelines.app.options import (
+    Conf,
+    Debug,
+    Json,
+    Lake,
+    MaxPages,
+    Scheduler,
+    Seeds,
+    Set,
+    Window,
+    settings_of,
+)
 
 HELP = """A web crawler that works in cycles over a data lake.
 
@@ -36,29 +47,10 @@ def cycle(  # noqa: PLR0913  an option each
     lake: Lake = None,
     conf: Conf = None,
     pairs: Set = None,
-    seeds: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--seeds",
-            metavar="FILE|URL",
-            help="Seeds to take in first; - for standard input; may be given again.",
-        ),
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="tcp://…",
-            help="A running Dask scheduler. \\[a cluster on this machine]",
-            show_default=False,
-        ),
-    ] = None,
-    window: Annotated[
-        int | None, typer.Option(metavar="SECONDS", help="How long to fetch. \\[3600]", show_default=False)
-    ] = None,
-    max_pages: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Plan no more URLs than this. \\[no limit]", show_default=False),
-    ] = None,
+    seeds: Seeds = None,
+    scheduler: Scheduler = None,
+    window: Window = None,
+    max_pages: MaxPages = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="On a new lake, crawl a toy web on this machine.")
     ] = False,
@@ -74,10 +66,11 @@ def cycle(  # noqa: PLR0913  an option each
     """Run one crawl cycle: plan, fetch, store, commit."""
     with errors.told():
         from pipelines.app import cycle_cmd
+        from pipelines.app.asked import Asked
         from pipelines.app.demo import Wish
 
         wish = Wish.YES if demo else Wish.IF_EMPTY if demo_if_empty else Wish.NO
-        asked = cycle_cmd.Asked(lake, conf, pairs, seeds or [], scheduler, window, max_pages, wish, as_json)
+        asked = Asked(lake, conf, pairs, seeds or [], scheduler, window, max_pages, wish, as_json)
         return cycle_cmd.run(asked)
 
 
@@ -153,13 +146,66 @@ def seeds_scan(
 
 @app.command()
 def status(
-    lake: Lake = None, conf: Conf = None, pairs: Set = None, as_json: Json = False, debug: Debug = False
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Follow the cycle that runs, until it ends or Ctrl-C.")
+    ] = False,
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
 ) -> None:
-    """Tell what the lake holds, what waits, and how the last cycle went."""
+    """Tell what the lake holds, what waits and until when, what failed, and how the last cycles went."""
     with errors.told():
         from pipelines.app import status_cmd
 
-        status_cmd.run(settings_of(lake, conf, pairs), as_json=as_json)
+        status_cmd.run(settings_of(lake, conf, pairs), as_json=as_json, watch=watch)
+
+
+@app.command()
+def doctor(
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Also look for the browser that some tests use.")
+    ] = False,
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Check this machine and say what to do; exit 1 if a cycle could not run."""
+    with errors.told():
+        from pipelines.app import doctor_cmd
+
+        return doctor_cmd.run(settings_of(lake, conf, pairs), browser=browser, as_json=as_json)
+
+
+@app.command()
+def run(  # noqa: PLR0913  an option each
+    every: Annotated[
+        str, typer.Option(metavar="DURATION", help="From start to start: 90s, 30min, 1h, 1d.")
+    ] = "1h",
+    cycles: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="End after N good cycles. \\[never]", show_default=False),
+    ] = None,
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    seeds: Seeds = None,
+    scheduler: Scheduler = None,
+    window: Window = None,
+    max_pages: MaxPages = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Run cycles one after another, in the foreground, until SIGTERM or Ctrl-C."""
+    with errors.told():
+        from pipelines.app import run_cmd
+        from pipelines.app.asked import Asked
+
+        asked = Asked(lake, conf, pairs, seeds or [], scheduler, window, max_pages, as_json=as_json)
+        return run_cmd.run(asked, every=every, cycles=cycles)
 
 
 @app.command()

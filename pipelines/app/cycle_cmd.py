@@ -6,15 +6,14 @@ import os
 import shlex
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lake.layout import Layout
 from pipelines import log, plugins
 from pipelines.app import demo, screen, seeds_cmd
+from pipelines.app.asked import Asked
 from pipelines.app.lakes import place, refuse_busy
-from pipelines.app.options import settings_of
 from pipelines.app.words import program
 from pipelines.config import require_contact
 from pipelines.cycle.graph import run_cycle
@@ -25,28 +24,13 @@ if TYPE_CHECKING:
     from pipelines.config import Settings
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the command line asked for; None = not given."""
-
-    lake: str | None = None
-    conf: list[Path] | None = None
-    pairs: list[str] | None = None
-    seeds: list[str] = field(default_factory=list)
-    scheduler: str | None = None
-    window: int | None = None
-    max_pages: int | None = None
-    wish: demo.Wish = demo.Wish.NO
-    as_json: bool = False
-
-
 def run(asked: Asked) -> int:
     """Run one cycle and show it; return the exit code: 0, or 130 if it was stopped and has committed what it had."""
-    settings = _settings(asked)
+    settings = asked.settings()
     lake = settings.lake.path
     toy = demo.wanted(Path(lake), wish=asked.wish, seeds=asked.seeds)
     if toy is not None:
-        settings = _settings(asked, toy)
+        settings = asked.settings(toy.settings())
     else:
         _refuse_early(settings, asked)
     plugins.load(settings.plugins)  # refused here, before a cycle is opened that could not end
@@ -87,25 +71,7 @@ def go_on(asked: Asked) -> str:
     if "MAKELEVEL" in os.environ:
         conf = f" CONF='{' '.join(map(str, asked.conf))}'" if asked.conf else ""
         return f"make cycle LAKE={asked.lake}{conf}"
-    words = [program(), "cycle"]
-    words += ["--lake", asked.lake] if asked.lake else []
-    for path in asked.conf or []:
-        words += ["--conf", str(path)]
-    for pair in asked.pairs or []:
-        words += ["--set", pair]
-    words += ["--scheduler", asked.scheduler] if asked.scheduler else []
-    words += ["--window", str(asked.window)] if asked.window else []
-    words += ["--max-pages", str(asked.max_pages)] if asked.max_pages else []
-    return shlex.join(words)
-
-
-def _settings(asked: Asked, toy: demo.Toy | None = None) -> Settings:
-    flags = {
-        "window.seconds": ("--window", asked.window),
-        "plan.max_pages": ("--max-pages", asked.max_pages),
-        "cluster.scheduler": ("--scheduler", asked.scheduler),
-    }
-    return settings_of(asked.lake, asked.conf, asked.pairs, flags=flags, base=toy.settings() if toy else None)
+    return shlex.join([program(), "cycle", *asked.words()])
 
 
 def _refuse_early(settings: Settings, asked: Asked) -> None:

@@ -39,6 +39,29 @@ Set = Annotated[
         rich_help_panel=WHERE,
     ),
 ]
+Seeds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--seeds",
+        metavar="FILE|URL",
+        help="Seeds to take in first; - for standard input; may be given again.",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="tcp://…",
+        help="A running Dask scheduler. \\[a cluster on this machine]",
+        show_default=False,
+    ),
+]
+Window = Annotated[
+    int | None, typer.Option(metavar="SECONDS", help="How long to fetch. \\[3600]", show_default=False)
+]
+MaxPages = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Plan no more URLs than this. \\[no limit]", show_default=False),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else.", rich_help_panel=WHERE)
 ]

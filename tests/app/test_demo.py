@@ -15,7 +15,8 @@ import pytest
 import lake
 from lake import inbox, lease
 from lake.layout import Layout
-from pipelines.app.cycle_cmd import Asked, go_on
+from pipelines.app.asked import Asked
+from pipelines.app.cycle_cmd import go_on
 from pipelines.app.demo import MARK, Toy, Wish, wanted
 from pipelines.app.lakes import refuse_busy
 from pipelines.config import load
