@@ -71,6 +71,7 @@ class Rounds:
     pause: Callable[[int], None]
     stopping: Callable[[], bool]
     say: Callable[[str], None]
+    warn: Callable[[str], None]
     clock: Clock
 
     def run(self, cycles: int | None) -> End:
@@ -96,15 +97,14 @@ class Rounds:
         begins = next_start_ms(self.pace, began_ms=began, ended_ms=ended, failures=failures)
         wait = begins - ended
         if wait > 0 and not self.stopping():
-            self.say(
-                f"{_WHY[end]}; the next begins in {wait / 1_000:,.0f} s" if failures else _next(end, wait)
-            )
+            begins_in = f"the next cycle begins in {wait / 1_000:,.0f} s"
+            (self.warn if end in WHY else self.say)(f"{WHY[end]}; {begins_in}" if end in WHY else begins_in)
             self.pause(wait)
 
 
-_WHY = {End.FAILED: "the cycle failed", End.MISUSED: "the cycle was refused"}
-
-
-def _next(end: End, wait_ms: int) -> str:
-    why = "another process writes to the lake; " if end is End.BUSY else ""
-    return f"{why}the next cycle begins in {wait_ms / 1_000:,.0f} s"
+WHY = {
+    End.FAILED: "the cycle failed",
+    End.MISUSED: "the cycle was refused",
+    End.BUSY: "another process writes to the lake",
+}
+"""What is said of an end that was not a good one."""

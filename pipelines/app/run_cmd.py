@@ -42,7 +42,9 @@ def run(asked: Asked, *, every: str, cycles: int | None) -> int:
         words = [*asked.words(), *(["--json"] if asked.as_json else [])]
         command = [sys.executable, "-m", "pipelines.app.cli", "cycle", *words]
         child = Child(command, asked.seeds, Path(settings.lake.path), stop)
-        rounds = Rounds(pace, child.turn, stop.wait, lambda: bool(stop.signals), told.info, SystemClock())
+        rounds = Rounds(
+            pace, child.turn, stop.wait, lambda: bool(stop.signals), told.info, told.warning, SystemClock()
+        )
         end = rounds.run(cycles)
     if end is End.MISUSED:
         return 2

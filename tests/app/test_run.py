@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import configparser
+import fcntl
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -31,6 +34,7 @@ class World:
         self.clock, self.turns = PretendClock(), list(turns)
         self.began: list[int] = []
         self.said: list[str] = []
+        self.warned: list[str] = []
 
     def turn(self) -> End:
         end, took = self.turns.pop(0)
@@ -42,7 +46,9 @@ class World:
         self, pace: Pace, cycles: int | None = None, *, stopping: Callable[[], bool] | None = None
     ) -> End:
         out = stopping or (lambda: not self.turns)
-        return Rounds(pace, self.turn, self.clock.advance, out, self.said.append, self.clock).run(cycles)
+        return Rounds(
+            pace, self.turn, self.clock.advance, out, self.said.append, self.warned.append, self.clock
+        ).run(cycles)
 
 
 def test_cycles_begin_an_hour_apart_and_one_that_took_longer_is_followed_at_once_by_one() -> None:
@@ -56,14 +62,14 @@ def test_a_failed_cycle_is_tried_again_later_and_later_and_a_good_one_forgets_it
     assert world.run(Pace(HOUR), 2) is End.DONE
     gaps = [b - a for a, b in zip(world.began, world.began[1:], strict=False)]
     assert gaps == [61_000, 121_000, 241_000, HOUR, 61_000]
-    assert "the cycle failed; the next begins in 60 s" in world.said
+    assert "the cycle failed; the next cycle begins in 60 s" in world.warned
 
 
 def test_a_busy_lake_is_left_alone_until_the_next_time() -> None:
     world = World((End.BUSY, 0), (End.BUSY, 0), (End.DONE, 5))
     assert world.run(Pace(HOUR), 1) is End.DONE
     assert world.began == [0, HOUR, 2 * HOUR]
-    assert world.said[0].startswith("another process writes to the lake")
+    assert world.warned[0].startswith("another process writes to the lake")
 
 
 def test_a_mistake_ends_it_at_the_first_try_and_is_a_failure_later() -> None:
@@ -136,3 +142,59 @@ def _caught(pid: int) -> str:
     """The signals that a process handles, as proc(5) tells."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(line.split()[1] for line in lines if line.startswith("SigCgt"))
+
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+
+
+@pytest.mark.parametrize("name", ["noria.service", "noria.timer"])
+def test_the_units_are_such_that_cycles_never_overlap(name: str) -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read(CONF / name)
+    if name == "noria.timer":
+        assert dict(unit["Timer"])["OnCalendar"] == "hourly"
+        return
+    service = dict(unit["Service"])
+    assert (service["Type"], service["KillMode"], service["SuccessExitStatus"]) == ("oneshot", "mixed", "130")
+    assert "noria cycle --lake" in service["ExecStart"]
+
+
+def test_the_cron_line_does_nothing_while_a_cycle_of_its_own_still_runs(tmp_path: Path) -> None:
+    (line,) = [one for one in (CONF / "noria.cron").read_text().splitlines() if not one.startswith("#")]
+    command = line.split(maxsplit=6)[6].replace("/srv/noria", str(tmp_path))
+    for folder in ("data", "logs", ".venv/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    program = tmp_path / ".venv/bin/noria"
+    program.write_text('#!/bin/sh\necho "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    with (tmp_path / "data/noria.cron.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert subprocess.run(command, shell=True, check=False).returncode == 0
+        assert (tmp_path / "logs/cron.log").read_text() == ""
+    assert subprocess.run(command, shell=True, check=False).returncode == 0
+    assert (tmp_path / "logs/cron.log").read_text() == "cycle --lake data/lake --conf my.toml\n"
+
+
+def test_a_cycle_beside_another_is_refused_and_leaves_the_lake_as_it_is(tmp_path: Path) -> None:
+    root = lake.create(tmp_path / "lake", buckets=8).root
+    before = sorted(str(path) for path in root.rglob("*"))
+    with lease.Lease.acquire(Layout(root).lease, holder="noria cycle", seconds=45) as held:
+        words = [
+            "cycle",
+            "--lake",
+            str(root),
+            "--set",
+            "identity.contact=you@example.org",
+            "--seeds",
+            "http://a.example/",
+        ]
+        done = subprocess.run(
+            [sys.executable, "-m", "pipelines.app.cli", *words], cwd=Path(__file__).resolve().parents[2],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert held.check(lease.system_clock())
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "another cycle writes to" in done.stderr and done.stderr.count("\n") == 1
+    left = sorted(str(path) for path in root.rglob("*") if "leases" not in str(path))
+    assert left == [path for path in before if "leases" not in path]
