@@ -253,6 +253,7 @@ CAPTURES = Table(
         ("robots_tags", _S, "noindex, nofollow, noarchive from header and page, comma-separated; null = none"),
         ("duplicate", _B, "the payload was stored before"),
         ("attempt", _I32, "attempt of the fetch partition"),
+        ("notes", _S, "what makes a page hardly one of its own: soft_404, same_as_referrer, login, each with what was seen; null = nothing"),
     ),
     ("crawl", "subset"), ("url_surtkey", "fetch_time"),
 )  # fmt: skip

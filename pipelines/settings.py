@@ -345,6 +345,20 @@ class Filters(Section):
     traps_off: Texts = listing((), "names of traps that are not looked for (noria check url names them)")
 
 
+class Traps(Section):
+    """Path patterns of a host that bring nothing new: they are set aside, and tried again later."""
+
+    min_fetches: int = whole(40, 10, 100_000, "fetches of one pattern before its yield is judged")
+    min_yield: float = number(
+        0.08, 0, 1, "share of a pattern's late fetches that must bring something new; 0 = none is set aside"
+    )
+    memory: int = whole(60, 10, 100_000, "late means about the last so many fetches of the pattern")
+    sample_cycles: int = whole(
+        4, 1, 10_000, "cycles until a sample of it is tried; doubles each time the sample brings nothing"
+    )
+    sample_urls: int = whole(3, 1, 1000, "URLs in such a sample")
+
+
 class Plugins(Section):
     """Code of others in the crawl: see pipelines/plugins.py; two are there: images and monitor."""
 
@@ -394,6 +408,7 @@ class Settings:
     recrawl: Recrawl = field(default_factory=Recrawl)
     warc: Warc = field(default_factory=Warc)
     filters: Filters = field(default_factory=Filters)
+    traps: Traps = field(default_factory=Traps)
     plugins: Plugins = field(default_factory=Plugins)
     cluster: Cluster = field(default_factory=Cluster)
     log: Log = field(default_factory=Log)

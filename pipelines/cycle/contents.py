@@ -39,7 +39,7 @@ def _with_places(turn: Turn, kept: pa.Table, partitions: int) -> pa.Table:
     for partition in range(partitions):
         mine = kept.filter(pc.equal(kept["partition"], partition))
         places = staging.read_table(turn.staged("seal", f"p{partition:04d}.arrow")).take(mine["row"])
-        for name in places.column_names:
+        for name in ("warc_filename", "warc_record_offset", "warc_record_length"):
             mine = mine.append_column(name, places[name])
         tables.append(mine)
     rows = pa.concat_tables(tables) if tables else kept

@@ -12,6 +12,7 @@ from typing import Any
 from lake.schema import HOSTS
 from pipelines.cycle.hoststate import HostState, Item, RobotsCopy, moment
 from pipelines.cycle.sitemaps import SitemapCopy, SitemapRules, in_scope
+from pipelines.cycle.watch import Watch
 from pipelines.net.exchange import Exchange
 from pipelines.rules import urls
 from pipelines.rules.delay import Delay, DelayPolicy
@@ -74,6 +75,7 @@ class Crew:
     strangers: dict[tuple[str, str], SitemapCopy] = field(default_factory=dict)
     """Sitemaps found that lie on another host than the one that names them, by (that host, address): merge tells it."""
     left: int = 0  # items queued
+    watch: Watch | None = None
     _waiting_for: dict[str, list[str]] = field(
         default_factory=dict
     )  # host -> hosts waiting for its robots item
@@ -81,6 +83,8 @@ class Crew:
     def enlist(self, host: HostState) -> None:
         """Bring a host in with its queue; it enters the heap at its `next_ms` if it has something to do."""
         self.hosts[host.name] = host
+        if self.watch is not None:
+            self.watch.enlist(host.row)
         self.left += len(host.queue)
         self.taken.update(item.key for item in host.queue)
         if host.has_work():
@@ -120,6 +124,8 @@ class Crew:
                 self._skip_site(host, site)
                 continue
             item = self._pop(host)
+            if self.watch is not None and self.watch.refuses(item):
+                continue  # it stays on its shelf, and the merge says why it goes on or not
             if copy.rules is not None and copy.state is RobotsState.RULES:
                 verdict = copy.rules.allows(item.url, self.policy.product)
                 if not verdict.allowed:

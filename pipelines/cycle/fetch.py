@@ -119,7 +119,9 @@ class _Run:
         lake = turn.lake()
         self.keeper = Keeper(turn, self.task.partition, self.attempt, lake.lake_id)
         self.crew = Crew(
-            policies.crew_policy(settings), Schedule(floor_of=policies.address_floors(settings).of)
+            policies.crew_policy(settings),
+            Schedule(floor_of=policies.address_floors(settings).of),
+            watch=self.keeper.watch,
         )
         self.lister, self.sitemaps_open = Lister(self.crew, self.keeper), asyncio.Semaphore(SITEMAPS_OPEN)
         self.fetcher = Fetcher(policies.fetch_policy(settings), policies.dns_policy(settings))

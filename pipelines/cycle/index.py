@@ -24,7 +24,7 @@ SUBSETS = ("warc", "robotstxt", "crawldiagnostics")
 def seal(turn: Turn, partition: int) -> dict[str, Any]:
     """Make the final WARC and CDXJ files of a partition, and write its rows of `captures` and `links`.
 
-    Stages `seal/pNNNN.arrow`: the captures' final places, in the order of `sort`. Returns the files to add.
+    Stages `seal/pNNNN.arrow`: the captures' final places, and which are duplicates, in the order of `sort`. Returns the files to add.
     """
     if found := turn.done("seal", partition):
         return found
@@ -42,7 +42,7 @@ def seal(turn: Turn, partition: int) -> dict[str, Any]:
     placed = result.captures
     staging.write_table(
         turn.staged("seal", f"p{partition:04d}.arrow"),
-        placed.select(["warc_filename", "warc_record_offset", "warc_record_length"]),
+        placed.select(["warc_filename", "warc_record_offset", "warc_record_length", "duplicate"]),
     )
     rows = _final_rows(turn, partition, placed)
     adds = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pipelines.cycle.hoststate import Item
 from pipelines.cycle.plugged import plugged
 from pipelines.cycle.sieve import Judge, LinkSieve
 from pipelines.cycle.turn import Turn
+from pipelines.cycle.watch import Seen, Watch
 from pipelines.net import bodies, warc
 from pipelines.net.exchange import Exchange
 from pipelines.rules import metadata, urls
@@ -60,6 +62,7 @@ class Keeper:
         self._spools: list[warc.Spool] = []
         self._rows: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in parts.KINDS}
         self._serial = 0
+        self.watch = Watch(turn.cycle, policies.yield_policy(settings))
         self._bodies_written: set[str] = set()
         self.planned = 0
         self.counts: Counter[str] = Counter()
@@ -75,6 +78,7 @@ class Keeper:
             [*exchange.header_all("x-robots-tag"), *(page.robots if page else ())], self._product
         )
         stored = self._store(item, exchange, archive=not (tags.noarchive and self._noarchive))
+        known = len(self._rows["candidates"])
         self._settle_redirect(item, exchange)
         if page and decoded and self._plugged:
             self._plugged.see(item, exchange, decoded.data, page)
@@ -84,7 +88,12 @@ class Keeper:
                 self._feed(item, exchange, decoded.data)
         if self._plugged:
             exchange.error = exchange.error or self._plugged.settle(self.counts)
-        self._note(item, exchange, pause, asked, decoded, page, stored, tags)
+        seen = self.watch.see(
+            item, exchange, (decoded.data or exchange.body) if decoded else None,
+            digest=stored[1].payload_digest if stored else None, title=page.title if page else None,
+            links=((row[1], row[2]) for row in islice(self._rows["candidates"], known, None)),
+        )  # fmt: skip
+        self._note(item, exchange, pause, asked, (decoded, page), stored, tags, seen)
         return Kept(stored[1].payload_digest if stored else None, decoded.data if decoded else b"")
 
     def _read(self, item: Item, exchange: Exchange) -> tuple[bodies.Decoded | None, Page | None]:
@@ -185,9 +194,10 @@ class Keeper:
             rows.append((key, url, host, item.url, item.key, depth, source, meta))
 
     def _note(
-        self, item: Item, exchange: Exchange, pause: Delay, asked: bool, decoded: bodies.Decoded | None,
-        page: Page | None, stored: tuple[int, warc.Stored] | None, tags: Any,
+        self, item: Item, exchange: Exchange, pause: Delay, asked: bool,
+        read: tuple[bodies.Decoded | None, Page | None], stored: tuple[int, warc.Stored] | None, tags: Any, seen: Seen,
     ) -> None:  # fmt: skip
+        decoded, page = read
         outcome = exchange.outcome.value
         self.outcomes[outcome] += 1
         self.counts["requests"] += asked
@@ -217,9 +227,9 @@ class Keeper:
                 exchange.wire_bytes, len(decoded.data) if decoded else None,
                 (page.title or None) if page else None, len(page.links) if whole and page else None, item.depth, item.via,
                 item.source, item.hop, exchange.header("etag"), exchange.header("last-modified"),
-                exchange.header("retry-after"), ",".join(said) or None, self._attempt.number, item.meta,
+                exchange.header("retry-after"), ",".join(said) or None, self._attempt.number, _short(seen.notes), item.meta,
                 item.origin, spool, record.offset if record else None, record.length if record else None,
-                record.total - record.length if record else None,
+                record.total - record.length if record else None, seen.skeleton, seen.leads_away,
             )
         )  # fmt: skip
 

@@ -20,6 +20,7 @@ from pipelines.cycle import parts
 from pipelines.cycle.books import count_shelves, host_books
 from pipelines.cycle.bucketfiles import BucketFiles
 from pipelines.cycle.frontier import Ints, column, due_later, new_rows, slice_by_key, working_rows
+from pipelines.cycle.harvest import reap, set_aside, visits_of, with_yields
 from pipelines.cycle.hints import with_hints
 from pipelines.cycle.noted import seeded_sitemaps
 from pipelines.cycle.shelving import shelve
@@ -44,6 +45,10 @@ def merge(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     noted = pa.concat_tables([seeded_sitemaps(turn, group), read_range(turn, group, partitions, "sitemaps")])
     books = host_books(turn, lake, group, partitions, rows, noted)
     shelved = shelve(turn, lake, group, rows, captures, books)
+    visits = visits_of(turn, group, partitions)
+    harvest = reap(turn, lake, group, visits=visits, rows=rows, fresh=fresh, books=books)
+    books = with_yields(books, harvest)
+    shelved = set_aside(turn, lake, shelved, books, harvest)
     books = count_shelves(books, rows, shelved, fresh_keys)
     undue = due_later(turn, lake, group)
     recalled = staging.read_table(turn.staged("plan", f"recalled-{group:04d}.arrow"))

@@ -22,7 +22,7 @@ _STAGED = (
     "content_mime_detected", "content_charset", "content_truncated", "url_key", "host", "kind", "outcome", "error",
     "record_id", "record_type", "address", "request_ms", "first_byte_ms", "response_ms", "delay_ms",
     "delay_reason", "body_bytes", "wire_bytes", "decoded_bytes", "title", "links", "depth", "via", "source",
-    "hop", "etag", "last_modified", "retry_after", "robots_tags", "attempt",
+    "hop", "etag", "last_modified", "retry_after", "robots_tags", "attempt", "notes",
 )  # fmt: skip
 _types = {field.name: field.type for field in CAPTURES.arrow}
 CAPTURE_SCHEMA = pa.schema(
@@ -34,6 +34,8 @@ CAPTURE_SCHEMA = pa.schema(
         pa.field("spool_offset", pa.int64()),
         pa.field("spool_length", pa.int32()),
         pa.field("request_length", pa.int32()),
+        pa.field("skeleton", pa.int32()),  # see watch.Seen; null = the answer says nothing of its pattern
+        pa.field("leads_away", pa.bool_()),
     ]
 )
 """A request and its outcome, before its record has a final place."""

@@ -17,6 +17,7 @@ from pipelines.rules.recrawl import ProbePolicy, RecrawlPolicy, RetryPolicy
 from pipelines.rules.retry_after import RetryAfterPolicy
 from pipelines.rules.robots_policy import RobotsPolicy
 from pipelines.rules.sitemaps import SitemapPolicy
+from pipelines.rules.traps import YieldPolicy
 
 LAST_YEAR = 9_999
 """Stands for the crawl's year where calendars do not matter."""
@@ -94,6 +95,11 @@ def address_floors(settings: Settings) -> AddressFloors:
     """Return what settings say of the pause between two requests to one address."""
     delay = settings.delay
     return AddressFloors(delay.address_floor_ms, tuple(sorted(delay.address_floors_ms.items())))
+
+
+def yield_policy(settings: Settings) -> YieldPolicy:
+    """Return what settings say of patterns that bring nothing."""
+    return YieldPolicy(**settings.traps.model_dump())
 
 
 def page_policy(settings: Settings) -> PagePolicy:

@@ -10,10 +10,11 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 
 import xxhash
 
-from pipelines.rules.whatwg import split
+from pipelines.rules.whatwg import PLAIN, split
 
 _HEX = re.compile(r"(?=[^g-z]*[0-9])[0-9a-f]{8,}\Z", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
@@ -54,14 +55,20 @@ def path_pattern(url: str, slug_chars: int = DEFAULT_YIELDS.slug_chars) -> str:
     >>> path_pattern("https://a.example/blog/2024/05/17/a-long-story-about-nothing.html?page=3&id=9f")
     '/blog/0/0/0/S.html?id&page'
     """
-    parts = split(url)
-    path = "/".join(_segment(one, slug_chars) for one in parts.path.split("/"))
-    if not parts.query:
+    plain = PLAIN.match(url)
+    if plain is not None:
+        place, query = plain[2], (plain[3] or "")[1:]
+    else:
+        parts = split(url)
+        place, query = parts.path, parts.query
+    path = "/".join([_segment(one, slug_chars) for one in place.split("/")])
+    if not query:
         return path
-    names = {_DIGITS.sub("0", one.partition("=")[0]) for one in parts.query.split("&")}
+    names = {_DIGITS.sub("0", one.partition("=")[0]) for one in query.split("&")}
     return f"{path}?{'&'.join(sorted(names)[:8])}"
 
 
+@lru_cache(maxsize=16_384)
 def _segment(segment: str, slug_chars: int) -> str:
     stem, dot, ending = segment.rpartition(".")
     if not dot or not stem or len(ending) > 5 or ending.isdigit():
