@@ -123,6 +123,7 @@ class _Run:
             Schedule(floor_of=policies.address_floors(settings).of),
             watch=self.keeper.watch,
         )
+        self.keeper.watch.is_new = self._surely_new
         self.lister, self.sitemaps_open = Lister(self.crew, self.keeper), asyncio.Semaphore(SITEMAPS_OPEN)
         self.fetcher = Fetcher(policies.fetch_policy(settings), policies.dns_policy(settings))
         self.blooms: dict[int, bloom.Bloom] = {}

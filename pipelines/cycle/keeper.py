@@ -91,7 +91,7 @@ class Keeper:
         seen = self.watch.see(
             item, exchange, (decoded.data or exchange.body) if decoded else None,
             digest=stored[1].payload_digest if stored else None, title=page.title if page else None,
-            links=((row[1], row[2]) for row in islice(self._rows["candidates"], known, None)),
+            links=(row[:3] for row in islice(self._rows["candidates"], known, None)),
         )  # fmt: skip
         self._note(item, exchange, pause, asked, (decoded, page), stored, tags, seen)
         return Kept(stored[1].payload_digest if stored else None, decoded.data if decoded else b"")

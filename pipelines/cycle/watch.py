@@ -7,7 +7,7 @@ says stays (see harvest.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +77,8 @@ class Watch:
         self._hosts: dict[str, _Host] = {}
         self._digests: dict[str, str] = {}  # by URL
         self._payloads: set[str] = set()
+        self.is_new: Callable[[int], bool] = lambda key: True
+        """Says whether nobody has seen a URL key; a wrong no is borne."""
 
     def enlist(self, row: dict[str, Any]) -> None:
         """Take in what a host's row tells of its patterns."""
@@ -106,11 +108,12 @@ class Watch:
         *,
         digest: str | None,
         title: str | None,
-        links: Iterable[tuple[str, str]],
+        links: Iterable[tuple[int, str, str]],
     ) -> Seen:
         """Note an answer to a URL that was never visited before.
 
-        body: decoded, None where nothing could be read. links: (URL, host) of those that were let through as perhaps new.
+        body: decoded, None where nothing could be read. links: (key, URL, host) of those that were let through as perhaps new; they are
+        looked at only where the payload itself is nothing new.
         """
         if item.kind != "page" or item.last_visit_ms is not None or exchange.outcome not in COUNTED:
             return NOTHING
@@ -121,10 +124,11 @@ class Watch:
         ok = exchange.outcome is Outcome.OK
         skeleton = self._skeleton(host, pattern, body) if ok and body else NO_PAGE
         notes = self._notes(host, item, skeleton, digest, title) if ok else None
-        away, out = self._ways_out(host, item, pattern, links)
         new = bool(ok and body and notes is None and digest not in self._payloads)
         if digest is not None:
             self._remember(item.url, digest)
+        repeated = skeleton > 0 and (row := host.yields.by_pattern.get(pattern)) and skeleton in row.skeletons
+        away, out = self._ways_out(host, item, pattern, links) if repeated or not new else (False, False)
         host.yields.update(pattern, 1, new, out or away, skeleton=skeleton if skeleton > 0 else None)
         known = pattern in host.trapped or pattern in host.sampled
         if not known and (why := host.yields.judge(pattern)) is not None:
@@ -141,17 +145,17 @@ class Watch:
         return skeleton_of(body) & SKELETON_BITS or 1 if like else UNLIKE
 
     def _ways_out(
-        self, host: _Host, item: Item, pattern: str, links: Iterable[tuple[str, str]]
+        self, host: _Host, item: Item, pattern: str, links: Iterable[tuple[int, str, str]]
     ) -> tuple[bool, bool]:
-        """Say whether links lead to another host, and to a pattern of the host's own that is another and not left."""
+        """Say whether new links lead to another host, and to a pattern of the host's own that is another and not left."""
         away = False
-        for link, name in links:
-            if name != item.host:
-                away = True
-                continue
-            other = path_pattern(link, self._policy.slug_chars)
-            if other != pattern and other not in host.trapped:
-                return away, True
+        for key, link, name in links:
+            if name == item.host:
+                other = path_pattern(link, self._policy.slug_chars)
+                if other != pattern and other not in host.trapped and self.is_new(key):
+                    return away, True
+            elif not away:
+                away = self.is_new(key)
         return away, False
 
     def _notes(
