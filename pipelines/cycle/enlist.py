@@ -18,6 +18,7 @@ from pipelines.cycle.crew import HOST_COLUMNS
 from pipelines.cycle.hoststate import HostState, Item, RobotsCopy, epoch_ms
 from pipelines.cycle.turn import Turn
 from pipelines.rules import metadata
+from pipelines.rules.budget import month_of
 from pipelines.rules.delay import DelayPolicy
 from pipelines.rules.robots import Rules
 from pipelines.rules.robots_policy import RobotsState
@@ -64,6 +65,8 @@ class Roster:
         later = self.earlier.hosts.get(row["host"])
         known = {name: (later or row)[name] for name in HOST_COLUMNS}
         lost = self.earlier.lost.get(identity, 0)
+        if lost and known["month"] != (month := month_of(now_epoch_ms)):
+            known["month"], known["month_requests"] = month, 0
         known["month_requests"] = (known["month_requests"] or 0) + lost
         known["requests"] = (known["requests"] or 0) + lost
         known["addresses"], known["addresses_expire_at"] = row["addresses"], row["addresses_expire_at"]

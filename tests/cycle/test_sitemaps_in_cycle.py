@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from lake import inbox
+from lake import inbox, snapshot
+from lake.errors import LeaseLost
+from pipelines.cycle import allot, plan, resolve
+from pipelines.cycle import open as opening
+from pipelines.cycle.fetch import FetchTask, fetch_partition
+from pipelines.cycle.turn import Turn
 from pipelines.rules import metadata, urls
 from pipelines.toyweb import Mix, ToyWeb, judge, serve_in_thread
 from pipelines.toyweb import sitemaps as toy_sitemaps
@@ -200,3 +207,45 @@ def test_a_seed_calls_a_retired_url_back_and_a_known_one_becomes_a_seed(tmp_path
         rows = {row["url"]: row for row in crawled.rows("select url, source from frontier_later")}
         assert rows[gone]["source"] == "seed" and rows[waiting["url"]]["source"] == "seed"
         assert faults(crawled.path) == []
+
+
+@pytest.mark.parametrize("requests", [20, 28, 36])
+def test_p4_a_fetch_that_is_cut_off_loses_no_sitemap_and_no_entry(requests: int, tmp_path: Any) -> None:
+    web = ToyWeb(hosts=14, seed=3, mix=Mix.plain())
+    with serve_in_thread(web) as server:
+        settings = settings_for(web, tmp_path, {"limits.links_per_page": "0"})
+        path = new_lake(tmp_path, settings, web.seeds(server.port, all_hosts=True))
+        opened = opening.begin(snapshot.open(path), settings, slots=1, now_ms=time.time_ns() // 1_000_000)
+        planned(opened)
+        with pytest.raises(LeaseLost):
+            fetch_partition(FetchTask(opened, 0), lambda: len(server.log.rows()) < requests)
+        for _ in range(2):
+            turn(path, settings, slots=1)
+        crawled = Crawl(web, server, settings, path, [])
+        assert faults(path) == []
+        shelves = " union all ".join(
+            f"select url from frontier_{shelf}" for shelf in ("ready", "backlog", "later", "retired")
+        )
+        assert listed(web, server.port) <= {row["url"] for row in crawled.rows(shelves)}
+        statuses = [
+            copy for row in crawled.rows("select sitemaps from hosts") for copy in row["sitemaps"] or ()
+        ]
+        targets = sum(len(toy_sitemaps.targets(host)) for host in web.hosts)
+        assert sum(copy["status"] == "ok" for copy in statuses) == targets
+        rows = server.log.rows()
+        assert not judge.violations(rows, judge.delays(web, floor_ms=100))
+        books = {row["host"]: row["n"] for row in crawled.rows("select host, month_requests n from hosts")}
+        made = Counter(row.host.partition(":")[0] for row in rows)
+        assert {host: (books[host], count) for host, count in made.items() if books[host] < count} == {}
+
+
+def planned(opened: Turn) -> None:
+    """Do all of a turn's plan."""
+    opening.tell_ledger(opened)
+    plan.intake(opened)
+    for step in (plan.demand, resolve.resolve):
+        for group in range(opened.groups):
+            step(opened, group)
+    allot.allot(opened)
+    for group in range(opened.groups):
+        plan.select(opened, group)
