@@ -243,7 +243,9 @@ def dashboard(settings: Settings) -> Finding:
     except (Failure, OSError) as error:
         return Finding("dashboard", BAD, f"no cluster: {error}", "noria doctor --debug shows where")
     try:
-        told = list(serve.links(runner.dashboard or "", runner.serve, Path(settings.lake.path)))
+        told = list(
+            serve.links(runner.dashboard or "", runner.serve, _existing(Path(settings.lake.path).absolute()))
+        )
     finally:
         runner.close()
     if len(told) == 1:

@@ -27,12 +27,14 @@ bokeh_application: Any = BokehApplication  # typed in no version of distributed
 def install(lake: str, dask_scheduler: Any = None) -> str:
     """Serve the lake's figures from a scheduler; run there, by `Client.run_on_scheduler`.
 
-    Returns the page's address relative to the dashboard's, empty if the scheduler has no web server. One
-    scheduler serves any number of lakes; a second call with the same lake changes nothing.
+    Returns the page's address relative to the dashboard's. One scheduler serves any number of lakes; a second
+    call with the same lake changes nothing. Raises Failure if there is no web server, or no lake to be seen.
     """
     application = getattr(dask_scheduler, "http_application", None)
     if application is None or not getattr(dask_scheduler, "services", {}).get("dashboard"):
-        return ""
+        raise Failure("the scheduler has no dashboard")
+    if not Path(lake).is_dir():
+        raise Failure(f"the scheduler sees no {lake}; let it share the lake's disk, as the workers do")
     HUB.watch(Path(lake), lambda: dask_scheduler.status.name not in CLOSED)
     metrics.register()
     if not getattr(dask_scheduler, "of_noria", False):

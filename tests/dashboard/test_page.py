@@ -90,6 +90,11 @@ def test_a_page_that_does_not_answer_is_not_called_a_link() -> None:
     assert len(told) == 1 and "does not answer from here" in told[0]
 
 
+def test_a_scheduler_that_does_not_share_the_disk_is_named(runner: DaskRunner, tmp_path: Path) -> None:
+    (told,) = links(runner, tmp_path / "elsewhere")
+    assert "/status" in told and "share the lake's disk" in told
+
+
 def test_in_a_browser_the_page_is_whole(runner: DaskRunner, tmp_path: Path) -> None:
     program()
     now = time.time_ns() // 1_000_000
