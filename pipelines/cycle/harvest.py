@@ -41,13 +41,17 @@ class HostTraps:
 
 @dataclass
 class Harvest:
-    """What a bucket group's hosts came to. gone: sentence by host whose URLs are to be retired; back: hosts that
-    answer again after such a time."""
+    """What a bucket group's hosts came to.
+
+    gone: sentence by host whose URLs are to be retired. back: hosts that answer again after such a time.
+    touched: buckets in which `set_aside` changed a shelf.
+    """
 
     traps: dict[str, HostTraps]
     gone: dict[str, str]
     back: set[str]
     policy: YieldPolicy
+    touched: set[int] = field(default_factory=set)
 
 
 def visits_of(turn: Turn, group: int, partitions: int) -> pa.Table:
@@ -171,6 +175,7 @@ def set_aside(turn: Turn, lake: Lake, shelved: Shelved, books: pa.Table, harvest
         for name in ("ready", "more", "backlog"):
             kept, retired = reasons.split(getattr(shelved, name))
             setattr(shelved, name, kept)
+            harvest.touched.update(retired["bucket"].unique().to_pylist())
             shelved.retired = pa.concat_tables([shelved.retired, retired])
         shelved.retired = shelved.retired.sort_by("url_key").combine_chunks()
     return _bring_back(turn, lake, shelved, books, harvest, reasons)
@@ -265,6 +270,8 @@ def _bring_back(
     if not risen.any():
         return shelved
     back = pool.filter(pa.array(risen))
+    harvest.touched.update(unread)
+    harvest.touched.update(back["bucket"].unique().to_pylist())
     nothing = [None] * back.num_rows
     back = _changed(back, {"reason": nothing, "detail": nothing, "shelf_cycle": [turn.cycle] * back.num_rows})
     shelved.ready = pa.concat_tables([shelved.ready, back]).sort_by("url_key").combine_chunks()

@@ -54,7 +54,7 @@ def merge(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     recalled = staging.read_table(turn.staged("plan", f"recalled-{group:04d}.arrow"))
     touched = touched_buckets(turn, group, partitions, (captures, fresh, admitted, undue, recalled))
     hosts_of_noted = urls.buckets_of(column(noted, "url_key"), turn.buckets)
-    writer = BucketFiles(turn, group, touched | set(hosts_of_noted.tolist()))
+    writer = BucketFiles(turn, group, touched | harvest.touched | set(hosts_of_noted.tolist()))
     writer.frontier(shelved, undue.filter(pc.greater(undue["due_at"], pa.scalar(turn.opened_at, TIMESTAMP))))
     writer.seen(fresh_keys)
     writer.hosts(books)

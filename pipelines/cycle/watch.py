@@ -27,7 +27,7 @@ SKELETON_BITS = (1 << 31) - 1
 REMEMBERED = 100_000
 """Digests kept in mind for a partition; with more, the oldest half is forgotten."""
 
-NEAR_BYTES = 64
+NEAR_BYTES = 32
 """Pages of a pattern whose sizes are further apart differ in more than digits: they need not be compared."""
 
 LENGTHS = 8
@@ -65,7 +65,7 @@ class _Host:
     yields: PatternYields
     trapped: dict[str, str]
     sampled: frozenset[str] = frozenset()
-    pages: dict[int, int] = field(default_factory=dict)
+    pages: dict[int | str, int] = field(default_factory=dict)
     sizes: dict[str, list[int]] = field(default_factory=dict)  # of the last pages, by pattern
 
 
@@ -112,8 +112,8 @@ class Watch:
     ) -> Seen:
         """Note an answer to a URL that was never visited before.
 
-        body: decoded, None where nothing could be read. links: (key, URL, host) of those that were let through as perhaps new; they are
-        looked at only where the payload itself is nothing new.
+        body: decoded, None where nothing could be read. links: (key, URL, host) of those that were let through as
+        perhaps new; they are looked at only where the payload itself is nothing new.
         """
         if item.kind != "page" or item.last_visit_ms is not None or exchange.outcome not in COUNTED:
             return NOTHING
@@ -122,23 +122,25 @@ class Watch:
             host = self._hosts[item.host] = _Host(PatternYields(policy=self._policy), {})
         pattern = path_pattern(item.url, self._policy.slug_chars)
         ok = exchange.outcome is Outcome.OK
-        skeleton = self._skeleton(host, pattern, body) if ok and body else NO_PAGE
+        known = digest is not None and digest in self._payloads
+        skeleton = self._skeleton(host, pattern, body) if ok and body and not known else NO_PAGE
         notes = self._notes(host, item, skeleton, digest, title) if ok else None
-        new = bool(ok and body and notes is None and digest not in self._payloads)
+        new = skeleton != NO_PAGE and notes is None
         if digest is not None:
             self._remember(item.url, digest)
         repeated = skeleton > 0 and (row := host.yields.by_pattern.get(pattern)) and skeleton in row.skeletons
         away, out = self._ways_out(host, item, pattern, links) if repeated or not new else (False, False)
         host.yields.update(pattern, 1, new, out or away, skeleton=skeleton if skeleton > 0 else None)
-        known = pattern in host.trapped or pattern in host.sampled
-        if not known and (why := host.yields.judge(pattern)) is not None:
+        judged = pattern in host.trapped or pattern in host.sampled
+        if not judged and (why := host.yields.judge(pattern)) is not None:
             host.trapped[pattern] = why
         return Seen(NO_PAGE if notes else skeleton, away, notes)
 
     def _skeleton(self, host: _Host, pattern: str, body: bytes) -> int:
         """Return a page's skeleton if it may be that of another: most pages are not even of another's size."""
         size, sizes = len(body), host.sizes.setdefault(pattern, [])
-        like = any(abs(size - other) <= NEAR_BYTES for other in sizes)
+        row = None if sizes else host.yields.by_pattern.get(pattern)
+        like = any(abs(size - other) <= NEAR_BYTES for other in sizes) or bool(row and row.skeletons)
         sizes.append(size)
         if len(sizes) > LENGTHS:
             del sizes[0]
@@ -168,8 +170,9 @@ class Watch:
             return "same_as_referrer"
         if item.hop and (found := _LOGIN.search(item.url.partition("?")[0])):
             return f"login: redirected to {found[0]}"
-        if skeleton > 0:
-            count = host.pages[skeleton] = host.pages.pop(skeleton, -1) + 1
+        mark = skeleton if skeleton > 0 else digest if digest in self._payloads else None
+        if mark is not None:
+            count = host.pages[mark] = host.pages.pop(mark, -1) + 1
             if len(host.pages) > 4 * EQUAL_PAGES:
                 del host.pages[next(iter(host.pages))]
             if count >= EQUAL_PAGES:

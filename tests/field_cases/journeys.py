@@ -81,6 +81,26 @@ class Journey:
         return [target for target in seen if target not in ("/robots.txt", "/sitemap.xml")]
 
 
+def settings_of(folder: Path, set_: dict[str, str], *, names: tuple[str, ...] = ("*.example",)) -> Settings:
+    """Return settings under which these names lead to the test's servers, and no others anywhere."""
+    folder.mkdir(parents=True, exist_ok=True)
+    conf = folder / "conf.toml"
+    table = "".join(f'"{name}" = "{ADDRESS}"\n' for name in names)
+    conf.write_text(
+        f'[identity]\nproduct = "{AGENT}"\ncontact = "https://example.org/field-cases"\n'
+        f'[security]\nallow_addresses = ["{ADDRESS}/32"]\n[dns]\nservers = ["127.0.0.1:9"]\n'
+        f"[dns.static]\n{table}"
+    )
+    quick = {
+        **QUICK,
+        "window.seconds": "15",
+        "delay.address_floor_ms": "0",
+        "sitemaps.per_cycle": "0",
+        "fetch.idle_ms": "1000",
+    }
+    return config.load([conf], environ={}, overrides={**quick, **set_})
+
+
 @dataclass
 class Crawl:
     """The lake of a crawl that is over, and what its servers saw."""
@@ -89,23 +109,9 @@ class Crawl:
     settings: Settings
 
     @classmethod
-    def begin(cls, folder: Path, *, set_: dict[str, str] | None = None, names: str = "example") -> Crawl:
+    def begin(cls, folder: Path, *, set_: dict[str, str] | None = None) -> Crawl:
         """Make a lake whose crawl knows no name but those of the test's servers."""
-        folder.mkdir(parents=True, exist_ok=True)
-        conf = folder / "conf.toml"
-        conf.write_text(
-            f'[identity]\nproduct = "{AGENT}"\ncontact = "https://example.org/field-cases"\n'
-            f'[security]\nallow_addresses = ["{ADDRESS}/32"]\n[dns]\nservers = ["127.0.0.1:9"]\n'
-            f'[dns.static]\n"*.{names}" = "{ADDRESS}"\n'
-        )
-        quick = {
-            **QUICK,
-            "window.seconds": "15",
-            "delay.address_floor_ms": "0",
-            "sitemaps.per_cycle": "0",
-            "fetch.idle_ms": "1000",
-        }
-        settings = config.load([conf], environ={}, overrides={**quick, **(set_ or {})})
+        settings = settings_of(folder, set_ or {})
         lake.snapshot.create(folder / "lake", buckets=settings.lake.buckets, lake_id="field cases")
         return cls(folder / "lake", settings)
 
