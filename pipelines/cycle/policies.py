@@ -5,8 +5,7 @@ from __future__ import annotations
 from pipelines.config import Settings
 from pipelines.cycle.crew import CrewPolicy
 from pipelines.cycle.sitemaps import SitemapRules
-from pipelines.net.dns import DnsPolicy
-from pipelines.net.http import FetchPolicy
+from pipelines.net.policy import DnsPolicy, FetchPolicy
 from pipelines.rules.addresses import AddressPolicy
 from pipelines.rules.budget import BudgetPolicy
 from pipelines.rules.delay import AddressFloors, DelayPolicy

@@ -10,18 +10,21 @@ that never makes an answer older than its server allows, and a channel is replac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import aiodns
 
 from pipelines.net.clock import Clock, SystemClock
 from pipelines.net.names import StaticNames
+from pipelines.net.policy import DnsPolicy
 from pipelines.rules.outcome import Outcome
 
 if TYPE_CHECKING:
     import pycares
+
+__all__ = ["Answer", "DnsError", "DnsPolicy", "Resolver"]
 
 FOREVER_MS = 253_370_764_800_000  # the year 9999: literals and static names do not expire
 FAILURE_SECONDS = 30  # time-outs and SERVFAIL are remembered so long at most (RFC 2308, 7: five minutes)
@@ -29,23 +32,6 @@ IPV6_GRACE_MS = 500  # some servers never answer AAAA: with A in hand it is wait
 RENEW_AFTER = 20_000  # questions after which a channel is replaced: about 30 MB of answers kept by c-ares
 STALLED = 20  # time-outs in a row after which the channel is made anew
 NXDOMAIN, NODATA, TIMEOUT = aiodns.error.ARES_ENOTFOUND, aiodns.error.ARES_ENODATA, aiodns.error.ARES_ETIMEOUT
-
-
-@dataclass(frozen=True)
-class DnsPolicy:
-    """How names are looked up. Fields as in conf [dns]."""
-
-    static: Mapping[str, str] = field(default_factory=dict)
-    # name or '*.suffix' to addresses with commas or blanks between; a network gives each name one of its own
-    servers: Sequence[str] = ()  # 'host' or 'host:port'; empty = the system's
-    timeout_ms: int = 5_000  # for one try
-    tries: int = 2
-    concurrency: int = 64  # questions open at once
-    ttl_floor_seconds: int = 60
-    ttl_ceiling_seconds: int = 86_400
-    negative_ttl_seconds: int = 600  # 'no such name', 'no address'
-    ipv6: bool = True  # whether AAAA is asked for
-    cache_hosts: int = 200_000  # names kept in memory
 
 
 class Answer(NamedTuple):

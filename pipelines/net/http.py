@@ -17,9 +17,7 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 
 from aiohttp import ClientError
@@ -38,36 +36,18 @@ from pipelines.net.connect import (
     tls_context,
     wire_of,
 )
-from pipelines.net.dns import DnsError, DnsPolicy, Resolver
+from pipelines.net.dns import DnsError, Resolver
 from pipelines.net.exchange import Exchange
+from pipelines.net.policy import DnsPolicy, FetchPolicy
 from pipelines.net.request import RequestHeads
 from pipelines.net.watch import Watch
-from pipelines.rules.addresses import AddressPolicy, port_refusal
+from pipelines.rules.addresses import port_refusal
 from pipelines.rules.outcome import Outcome, of_status
 from pipelines.rules.whatwg import parse
 
 __all__ = ["Exchange", "FetchPolicy", "Fetcher"]
 
 NONE: Mapping[str, str] = MappingProxyType({})
-
-
-@dataclass(frozen=True)
-class FetchPolicy:
-    """How pages are fetched. Fields as in conf [fetch] and [limits]; no time-out may be 0."""
-
-    user_agent: str = "Noria"
-    connect_ms: int = 10_000  # connecting, TLS included; names have their own time-out ([dns])
-    first_byte_ms: int = 30_000  # from the request to the complete answer head
-    idle_ms: int = 20_000  # silence in the middle of an answer
-    total_ms: int = 120_000  # from the request to the end of the answer
-    body_bytes: int = 10_485_760
-    header_bytes: int = 65_536
-    connections: int = 200  # exchanges at once; more wait
-    kept_connections: int = 2_048  # sites with a kept connection; fewer where open files are scarce
-    keep_ms: int = 15_000  # how long an idle one is kept
-    addresses: AddressPolicy = field(default_factory=AddressPolicy)
-    verify_tls: bool = True
-    ca_file: Path | None = None  # more certificates to trust
 
 
 class Fetcher:
