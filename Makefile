@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install cycle status test test-all check format bench bench-parse bench-warc clean
+.PHONY: help install cycle status notebooks test test-all check format bench bench-parse bench-warc clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +29,7 @@ $(READY): conf/requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --upgrade pip
 	@$(PIP) install -r conf/requirements.lock
-	@PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation -e .
+	@PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
 	@touch $(READY)
 
 cycle: $(READY)  ## run one crawl cycle: LAKE=data/lake CONF=my.toml SEEDS=seeds.txt; without seeds, on a toy web
@@ -37,6 +37,11 @@ cycle: $(READY)  ## run one crawl cycle: LAKE=data/lake CONF=my.toml SEEDS=seeds
 
 status: $(READY)  ## tell what the lake holds: LAKE=data/lake
 	@$(BIN)/noria status --lake $(LAKE) $(CONF:%=--conf %) $(ARGS)
+
+notebooks: $(READY)  ## open JupyterLab on the notebooks: LAKE=data/lake
+	@$(BIN)/python -c 'import jupyterlab' 2>/dev/null || { echo "installing JupyterLab into $(VENV), once"; $(PIP) install -r conf/notebooks.lock; }
+	@NORIA_LAKE__PATH=$(abspath $(LAKE)) $(BIN)/jupyter lab --notebook-dir=notebooks --LabApp.news_url=None \
+		--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(ARGS)
 
 test: $(READY)  ## run the tests (the slow ones aside)
 	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
