@@ -12,6 +12,7 @@ counted (`plugin_faults`), logged with its name, and written beside the page's c
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import structlog
 
 from pipelines.failure import Misuse
 from pipelines.rules.charset import decode
@@ -41,6 +41,7 @@ SWITCHES = ("forms", "images", "srcset", "noscript")
 """What an extractor may switch on in `PagePolicy`: links that are not read otherwise."""
 
 T = TypeVar("T")
+LOG = logging.getLogger("noria.plugins")
 Floats = npt.NDArray[np.float64]
 
 
@@ -169,12 +170,11 @@ class Plugins:
         """Return the plug-in's answer; `otherwise` if it crashes. Here alone everything is caught."""
         try:
             return ask()
-        except Exception as error:  # noqa: BLE001  the plug-in boundary
+        except Exception as error:
             self.faults[one.name] += 1
             self.fault = f"plug-in {one.name}: {type(error).__name__}: {error}"
-            structlog.get_logger("noria.plugins").warning(
-                "plug-in crashed", plugin=one.name, about=about, exc_info=self.faults[one.name] == 1
-            )
+            first = self.faults[one.name] == 1
+            LOG.warning("plug-in %s crashed about %s", one.name, about, exc_info=first)
             return otherwise
 
 
