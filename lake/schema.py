@@ -317,6 +317,24 @@ PAGES = Table(
     ("crawl",), ("warc_record_offset",),
 )  # fmt: skip
 
+LOOKALIKES = Table(
+    "lookalikes",
+    "pages that are hardly ones of their own, found by `noria extract`: they are kept, and lower the yield of their pattern",
+    _columns(
+        ("crawl", _S, "the cycle as text, cycle-000012"),
+        ("cycle", _I32, "the cycle that stored the page"),
+        ("url", _S, "the page, as in `pages`"),
+        ("url_key", _I64, "see frontier_ready"),
+        ("host", _S, "unit of politeness"),
+        ("content_digest", _S, "sha1 Base32 of the page's payload"),
+        ("kind", _S, "near: its text is nearly that of an earlier page; boilerplate: it says what the host's other pages say"),
+        ("bits", _I16, "bits of 64 in which the SimHashes differ; null for boilerplate"),
+        ("near_url", _S, "the earlier page; null for boilerplate"),
+        ("near_digest", _S, "sha1 Base32 of its payload"),
+    ),
+    ("crawl",), ("url_key",),
+)  # fmt: skip
+
 LEDGER = Table(
     "ledger", "a row when a cycle is planned and one when it is committed; the second makes it real",
     _columns(
@@ -338,9 +356,9 @@ LEDGER = Table(
 
 TABLES: tuple[Table, ...] = (
     FRONTIER_READY, FRONTIER_BACKLOG, FRONTIER_LATER, FRONTIER_RETIRED, SEEN, HOSTS, ROBOTS, CAPTURES,
-    CONTENTS, LINKS, PAGES, LEDGER,
+    CONTENTS, LINKS, PAGES, LOOKALIKES, LEDGER,
 )  # fmt: skip
-DERIVED: tuple[Table, ...] = (PAGES,)
+DERIVED: tuple[Table, ...] = (PAGES, LOOKALIKES)
 """Tables made from what cycles stored, outside any cycle: read at their newest version, absent in older lakes."""
 BY_NAME: dict[str, Table] = {table.name: table for table in TABLES}
 SHELVES: tuple[str, ...] = ("ready", "backlog", "later", "retired")

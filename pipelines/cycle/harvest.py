@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lake import staging
-from lake.snapshot import Lake
+from lake.snapshot import Lake, crawl_name
 from pipelines.cycle import policies
 from pipelines.cycle.shelving import STATE_COLUMNS, Shelved
 from pipelines.cycle.turn import Turn
@@ -89,6 +89,7 @@ def reap(
         )
     }
     _count(visits, fresh, traps, policy)
+    _discount(turn, lake, group, traps, policy)
     for one in traps.values():
         _, released = one.traps.review(one.yields, turn.cycle)
         one.released = set(released)
@@ -118,6 +119,18 @@ def _count(visits: pa.Table, fresh: pa.Table, traps: dict[str, HostTraps], polic
             row["url"] in leading or bool(row["leads_away"]),
             skeleton=skeleton if skeleton > 0 else None,
         )
+
+
+def _discount(turn: Turn, lake: Lake, group: int, traps: dict[str, HostTraps], policy: YieldPolicy) -> None:
+    """Take back the new payloads of the cycle before that `noria extract` found to be hardly new."""
+    before = lake.read(
+        "lookalikes", columns=["url", "url_key", "host"], partitions={"crawl": [crawl_name(turn.cycle - 1)]}
+    )
+    first, last = turn.key_range(group)
+    mine = pc.and_(pc.greater_equal(before["url_key"], first), pc.less_equal(before["url_key"], last))
+    for row in before.filter(mine).to_pylist():
+        if row["host"] in traps:
+            traps[row["host"]].yields.discount(path_pattern(row["url"], policy.slug_chars))
 
 
 def with_yields(books: pa.Table, harvest: Harvest) -> pa.Table:

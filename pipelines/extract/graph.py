@@ -19,6 +19,7 @@ from lake.snapshot import Lake, crawl_name
 from pipelines import cluster
 from pipelines.cluster import Runner, Task, TaskLost
 from pipelines.config import Settings
+from pipelines.extract import near
 from pipelines.extract.page import VERSION
 from pipelines.extract.warcfile import WarcFile, done, extract_file, folder
 from pipelines.failure import Failure
@@ -124,6 +125,7 @@ def _one(
         manifests.append(result)
         reporter.files(len(manifests), len(tasks), report.pages + _sum(manifests, "rows"))
     commit_pages(lake, cycle, manifests)
+    near.mark(lake.root, cycle)
     report.cycles.append(cycle)
     report.files += len(tasks)
     report.pages += _sum(manifests, "rows")

@@ -160,6 +160,13 @@ class PatternYields:
         if len(self.by_pattern) > self.policy.patterns:
             self._forget()
 
+    def discount(self, pattern: str) -> None:
+        """Take back that a page of a pattern was something new: it turned out to be another's near duplicate."""
+        row = self.by_pattern.get(pattern)
+        if row is not None and row.good:
+            row.good -= 1
+            row.late_good = max(row.late_good - 1, 0.0)
+
     def _forget(self) -> None:
         ranked = sorted(self.by_pattern.items(), key=lambda item: (-item[1].late, item[0]))
         self.by_pattern = dict(ranked[: self.policy.patterns * 3 // 4])
