@@ -17,6 +17,7 @@ def test_p3_a_filter_that_says_perhaps_to_everything_costs_no_url(tmp_path: Path
             settings = settings_for(web, tmp_path / name)
             path = new_lake(tmp_path / name, settings, web.seeds(server.port, all_hosts=True))
             turn(path, settings)
+            turn(path, settings)
             if name == "drowned":
                 filters = list((path / "bloom" / "seen").glob("*.bloom"))
                 assert filters
