@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lake.errors import LeaseHeld, LeaseLost
+from lake.errors import DiskFull, LeaseHeld, LeaseLost
 from lake.files import put_if_absent, replace_fast
 
 SECONDS = 45
@@ -126,10 +126,14 @@ class Lease:
         self._me, self._renewed_ms = me, now_ms
 
     def release(self) -> None:
-        """Give it back, so that the next taker need not wait. Harmless when it is lost already."""
+        """Give it back, so that the next taker need not wait. Harmless when it is lost already.
+
+        Where that cannot be written (a full disk), it runs out by itself, or ends with the process.
+        """
         if not self._lost and _highest(self.path) == self.epoch:
             free = Holder(**{**asdict(self._me), "expires_ms": 0})
-            replace_fast(_file(self.path, self.epoch), _bytes(free))
+            with contextlib.suppress(OSError, DiskFull):
+                replace_fast(_file(self.path, self.epoch), _bytes(free))
         self._lost = True
 
     def __enter__(self) -> Lease:

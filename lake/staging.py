@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +33,25 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _temporary(path: Path) -> Path:
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """Give a name beside `path` to write to; what is left there at the end is removed: a full disk needs the room."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_table(path: Path, table: pa.Table, *, durable: bool = False) -> None:
     """Write a table as an Arrow file that can be mapped into memory; `durable` survives a power cut."""
-    temporary = _temporary(path)
-    with pa.OSFile(str(temporary), "wb") as sink, ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    if durable:
-        _sync(temporary)
-    temporary.rename(path)
+    with _temporary(path) as temporary:
+        with pa.OSFile(str(temporary), "wb") as sink, ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        if durable:
+            _sync(temporary)
+        temporary.rename(path)
     if durable:
         _sync(path.parent)
 
@@ -57,30 +65,28 @@ def read_table(path: Path, *, columns: list[str] | None = None) -> pa.Table:
 
 def write_manifest(path: Path, content: dict[str, Any], *, durable: bool = True) -> None:
     """Write a JSON manifest; the last writer wins."""
-    temporary = _temporary(path)
-    with open(temporary, "w", encoding="utf-8") as sink:
-        json.dump(content, sink, sort_keys=True)
-        sink.flush()
-        if durable:
-            os.fsync(sink.fileno())
-    temporary.rename(path)
+    with _temporary(path) as temporary:
+        with open(temporary, "w", encoding="utf-8") as sink:
+            json.dump(content, sink, sort_keys=True)
+            sink.flush()
+            if durable:
+                os.fsync(sink.fileno())
+        temporary.rename(path)
     if durable:
         _sync(path.parent)
 
 
 def claim_manifest(path: Path, content: dict[str, Any]) -> bool:
     """Write a JSON manifest if none is there; False if another was first. Survives a power cut."""
-    temporary = _temporary(path)
-    with open(temporary, "w", encoding="utf-8") as sink:
-        json.dump(content, sink, sort_keys=True)
-        sink.flush()
-        os.fsync(sink.fileno())
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink()
+    with _temporary(path) as temporary:
+        with open(temporary, "w", encoding="utf-8") as sink:
+            json.dump(content, sink, sort_keys=True)
+            sink.flush()
+            os.fsync(sink.fileno())
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
     _sync(path.parent)
     return True
 

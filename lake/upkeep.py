@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,14 +160,21 @@ def fold_ledger(lake_root: Path | str, *, above: int = LEDGER_FILES) -> int:
 
 
 def sweep_staging(lake_root: Path | str) -> list[int]:
-    """Remove the staging folders of committed cycles; return their numbers."""
+    """Remove the staging folders of committed cycles; return their numbers.
+
+    A fetcher that was frozen may still write there: a folder gets another name first, so that nothing can
+    come into it while it is removed, and what comes under the old name goes with the next sweep.
+    """
     last = ledger.last(lake_root)
+    staging = Path(lake_root) / "staging"
     removed = []
-    for folder in sorted((Path(lake_root) / "staging").glob("cycle=*")):
+    for folder in sorted(staging.glob("cycle=*")):
         number = folder.name.removeprefix("cycle=")
         if last is not None and number.isdigit() and int(number) <= last.cycle:
-            shutil.rmtree(folder)
+            folder.rename(staging / f"gone-{number}-{uuid.uuid4().hex[:12]}")
             removed.append(int(number))
+    for gone in staging.glob("gone-*"):
+        shutil.rmtree(gone)
     return removed
 
 
