@@ -39,8 +39,10 @@ def gate(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     """
     if found := turn.done("gate", group):
         return found
-    rows = _payloads(turn, group, partitions)
-    verdicts = judge(rows, _stored(turn.lake(), turn, group, rows))
+    verdicts = VERDICTS.empty_table()
+    if partitions:  # a cycle may find nothing that it may ask: all hosts wait, or have spent their month
+        rows = _payloads(turn, group, partitions)
+        verdicts = judge(rows, _stored(turn.lake(), turn, group, rows))
     staging.write_table(turn.staged("gate", f"g{group:04d}.arrow"), verdicts)
     duplicates = int(np.count_nonzero(verdicts["duplicate"].to_numpy(zero_copy_only=False)))
     return turn.finish("gate", group, {"payloads": verdicts.num_rows, "duplicates": duplicates})
