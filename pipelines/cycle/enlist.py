@@ -18,8 +18,8 @@ from pipelines.cycle.crew import HOST_COLUMNS
 from pipelines.cycle.hoststate import HostState, Item, RobotsCopy, epoch_ms
 from pipelines.cycle.turn import Turn
 from pipelines.rules import metadata
-from pipelines.rules.budget import month_of
 from pipelines.rules.delay import DelayPolicy
+from pipelines.rules.outcome import HOST_FAULTS, Outcome
 from pipelines.rules.robots import Rules
 from pipelines.rules.robots_policy import RobotsState
 
@@ -33,17 +33,16 @@ ITEM_COLUMNS = (
 class Earlier:
     """What the earlier attempts at a partition left: nothing, usually.
 
-    done: URL keys with an outcome. hosts: their last rows. lost: requests sent whose outcome was lost, by host
-    id. asked: ids of the hosts that were asked. holds: until when a host is to be left alone, epoch ms, by id.
+    done: URL keys with an outcome. hosts: their last rows. told: what the journals say, requests whose answers
+    were lost included. hops: redirects that were answered and not followed yet.
     """
 
     done: set[int]
     hosts: dict[str, dict[str, Any]]
-    asked: set[int]
-    lost: dict[int, int]
-    holds: dict[int, int]
+    told: journal.Told
     captures: pa.Table
     robots: dict[str, bytes]
+    hops: list[tuple[Item, str]]
 
 
 @dataclass
@@ -64,30 +63,47 @@ class Roster:
         identity = journal.host_id(row["host"])
         later = self.earlier.hosts.get(row["host"])
         known = {name: (later or row)[name] for name in HOST_COLUMNS}
-        lost = self.earlier.lost.get(identity, 0)
-        if lost and known["month"] != (month := month_of(now_epoch_ms)):
-            known["month"], known["month_requests"] = month, 0
-        known["month_requests"] = (known["month_requests"] or 0) + lost
-        known["requests"] = (known["requests"] or 0) + lost
         known["addresses"], known["addresses_expire_at"] = row["addresses"], row["addresses_expire_at"]
+        spent = self.earlier.told.spent.get(identity, Counter())
+        book(known, plan=row, spent=spent)
+        down = later is not None and went_down(row, later)
         host = HostState(
             known,
             row["address"],
-            (row["allowance"] if later is None else later["requests_left"]) - lost,
+            row["allowance"] - spent.total(),
             (row["fault"], row["fault_detail"]) if row["fault"] else None,
-            queue=self.queues.get(row["host"], deque()),
+            queue=deque() if down else self.queues.get(row["host"], deque()),
             robots=robots_copies(known["robots"] or (), self.bodies),
             id=identity,
-            touched=bool(lost),
+            touched=bool(spent),
+            down=down,
         )
         host.settle_delay(policy)
         host.pause = host.delay
-        until = max(epoch_ms(known["next_allowed_at"]), self.earlier.holds.get(identity, 0))
-        wait = max(until - now_epoch_ms, 0)
-        if identity in self.earlier.asked:
-            wait = max(wait, host.delay.ms)
-        host.next_ms = now_ms + wait
+        until = max(epoch_ms(known["next_allowed_at"]), self.earlier.told.holds.get(identity, 0))
+        if spent:
+            until = max(until, now_epoch_ms + host.delay.ms)
+            host.next_epoch_ms = until
+        host.next_ms = now_ms + max(until - now_epoch_ms, 0)
         return host
+
+
+def book(known: dict[str, Any], *, plan: dict[str, Any], spent: Counter[int]) -> None:
+    """Set a host row's requests to what the plan knew and all attempts made, `spent` by month.
+
+    The flushed row is no measure: it may count a request whose answer was lost, and may lack later ones.
+    """
+    if not spent:
+        return
+    known["requests"] = (plan["requests"] or 0) + spent.total()
+    known["month"] = max(plan["month"] or 0, *spent)
+    before = plan["month_requests"] or 0 if plan["month"] == known["month"] else 0
+    known["month_requests"] = before + spent[known["month"]]
+
+
+def went_down(plan: dict[str, Any], later: dict[str, Any]) -> bool:
+    """Return whether a host could not be talked to in an earlier attempt: it is not asked again in this cycle."""
+    return later["probe_at"] != plan["probe_at"] and later["health"] in HOST_FAULTS
 
 
 def read(turn: Turn, partition: int, base: Path, attempt: parts.Attempt, lake: Lake) -> Roster:
@@ -105,23 +121,44 @@ def read_earlier(base: Path, attempt: parts.Attempt) -> Earlier:
     hosts = {row["host"]: row for row in parts.read_parts(base, attempt.inherited, "hosts").to_pylist()}
     robots = parts.read_parts(base, attempt.inherited, "robots").to_pylist()
     pages = captures.filter(pc.equal(captures["kind"], "page"))
-    told = journal.read(parts.journals(base, attempt.number))
-    sent = captures.filter(pc.is_valid(captures["request_ms"]))
-    noted = Counter(
-        zip(map(journal.host_id, sent["host"].to_pylist()), sent["url_key"].to_pylist(), strict=True)
-    )
-    lost: Counter[int] = Counter()
-    for (host, key), count in told.intents.items():
-        lost[host] += max(count - noted[host, key], 0)
     return Earlier(
         done=set(pages["url_key"].to_pylist()) | set(pages["origin_key"].to_pylist()),
         hosts=hosts,
-        asked={host for host, _ in told.intents},
-        lost=+lost,
-        holds=told.holds,
+        told=journal.read(parts.journals(base, attempt.number)),
         captures=captures,
         robots={row["digest"]: row["body"] for row in robots},
+        hops=open_hops(pages),
     )
+
+
+def open_hops(pages: pa.Table) -> list[tuple[Item, str]]:
+    """Return the redirects among captures of pages that were not followed when the attempt ended.
+
+    Each as the item that met it, and its target: one that no capture of the same planned URL came through it to.
+    """
+    names = ["origin_key", "hop", "url", "via"]
+    followed = {(row["origin_key"], row["hop"], row["via"]) for row in pages.select(names).to_pylist()}
+    redirects = pages.filter(pc.equal(pages["outcome"], Outcome.REDIRECT.value)).to_pylist()
+    before = {(row["origin_key"], row["hop"], row["url"]): row for row in redirects}
+    items = []
+    for row in redirects:
+        if (row["origin_key"], row["hop"] + 1, row["url"]) in followed:
+            continue
+        item = Item(
+            row["url"], row["host"], row["url_key"], row["origin_key"], depth=row["depth"], via=row["via"],
+            source=row["source"], meta=row["meta"], hop=row["hop"], chain=_chain(row, before),
+        )  # fmt: skip
+        items.append((item, row["fetch_redirect"]))
+    return items
+
+
+def _chain(row: dict[str, Any], before: dict[tuple[int, int, str], dict[str, Any]]) -> tuple[str, ...]:
+    """Return the URLs of the hops that led to a capture, the planned one first."""
+    chain: list[str] = []
+    while row["hop"] and (found := before.get((row["origin_key"], row["hop"] - 1, row["via"]))):
+        chain.append(found["url"])
+        row = found
+    return tuple(reversed(chain))
 
 
 def _queues(turn: Turn, partition: int, done: set[int]) -> dict[str, deque[Item]]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import uvloop
 
 from lake import bloom, lease, staging
@@ -60,22 +57,49 @@ class FetchTask:
 def fetch_partition(task: FetchTask, still_wanted: Callable[[], bool] = lambda: True) -> dict[str, Any]:
     """Fetch a partition and return its manifest: counts and the parts that count.
 
-    Waits for an earlier attempt's lease to expire, takes over its parts, and goes on with what they lack.
+    Waits for an earlier attempt's lease to expire, takes over its parts, and goes on with what they lack. An
+    attempt that loses its lease (the process was frozen, the disk slow) makes place for the next one.
     `still_wanted` is asked before each request: False (the worker was removed) ends it as a lost lease does.
     Raises LeaseLost.
     """
+    for left in reversed(range(task.turn.settings.fetch.tries)):
+        try:
+            return _attempt(task, still_wanted)
+        except LeaseLost:
+            if not left or not still_wanted():
+                raise
+    raise AssertionError("fetch.tries is at least 1")
+
+
+def _attempt(task: FetchTask, still_wanted: Callable[[], bool]) -> dict[str, Any]:
     if found := task.turn.done("fetch", task.partition):
         return found
-    path = Layout(Path(task.turn.root)).partition_lease(task.turn.cycle, task.partition)
-    held = await_lease(path, holder=task.holder, seconds=task.turn.settings.fetch.lease_seconds)
-    try:
+    with await_lease(
+        lease_path(task), holder=task.holder, seconds=task.turn.settings.fetch.lease_seconds
+    ) as held:
         if found := task.turn.done("fetch", task.partition):
             return found
-        run = _Run(task, held, still_wanted)
-        manifest = uvloop.run(run.run())
-    finally:
-        held.release()
+        manifest = uvloop.run(_Run(task, held, still_wanted).run())
     return task.turn.finish("fetch", task.partition, manifest)
+
+
+def salvage(task: FetchTask) -> dict[str, Any]:
+    """Close a partition that is given up with what its attempts flushed, and return its manifest.
+
+    Waits for the lease as an attempt does. Nothing is asked; the hosts' books count the requests of all attempts.
+    """
+    with await_lease(
+        lease_path(task), holder="noria cycle, giving up", seconds=task.turn.settings.fetch.lease_seconds
+    ) as held:
+        if found := task.turn.done("fetch", task.partition):
+            return found
+        manifest = _Run(task, held, lambda: False).close_out()
+    return task.turn.finish("fetch", task.partition, manifest)
+
+
+def lease_path(task: FetchTask) -> Path:
+    """Return the path of the partition's lease."""
+    return Layout(Path(task.turn.root)).partition_lease(task.turn.cycle, task.partition)
 
 
 def await_lease(path: Path, *, holder: str, seconds: int) -> lease.Lease:
@@ -108,6 +132,16 @@ class _Run:
             await self.fetcher.close()
             self.keeper.close()
         return self._manifest()
+
+    def close_out(self) -> dict[str, Any]:
+        """Take over what earlier attempts left, ask for nothing, and return the manifest."""
+        self._prepare()
+        try:
+            self._enlist(self.lake)
+            self.keeper.flush(self.crew, final=True)
+        finally:
+            self.keeper.close()
+        return {**self._manifest(), "stopped": False, "given_up": True}
 
     # --- setting up ---
 
@@ -157,6 +191,8 @@ class _Run:
         self.crew.taken.update(roster.earlier.done)
         self.keeper.planned = self.crew.left
         self.keeper.resume(roster.earlier.captures)
+        for item, target in roster.earlier.hops:
+            self._follow(item, target)
 
     def _list_sitemaps(self, host: HostState) -> None:
         """Tell a host which sitemaps it has: those of its row, and those of robots.txt copies that still hold."""
@@ -171,17 +207,25 @@ class _Run:
 
     async def _crawl(self) -> None:
         keeping = asyncio.create_task(self._keep_house())
+        keeping.add_done_callback(self._house_fell)
         try:
             while not self.stopped and self.failure is None:
                 if not await self._step():
                     break
             self.stopped = True
-            if self.tasks:
-                await asyncio.wait(self.tasks)
+            await self._last_answers()
         finally:
             keeping.cancel()
         if self.failure is not None:
             raise self.failure
+
+    async def _last_answers(self) -> None:
+        """Wait for what is open; where the attempt has failed, nobody can keep the answers, so they are cut off."""
+        while self.tasks:
+            if self.failure is not None:
+                for task in self.tasks:
+                    task.cancel()
+            await asyncio.wait(self.tasks, return_when=asyncio.FIRST_COMPLETED)
 
     async def _step(self) -> bool:
         """Send what may be sent now, then sleep until something can change. False = there is no more to do."""
@@ -270,10 +314,13 @@ class _Run:
         return exchange
 
     def _redirect(self, item: Item, exchange: Exchange) -> None:
-        """Queue a redirect's target if it is surely new and its host is ours; it is a candidate in any case."""
+        """Follow a redirect where that may be done in this cycle; its target is a candidate in any case."""
         target = urls.resolve_location(item.url, exchange.header("location") or "")
-        if target is None or item.hop >= self.crew.policy.redirects:
-            return
+        if target is not None and item.hop < self.crew.policy.redirects:
+            self._follow(item, target)
+
+    def _follow(self, item: Item, target: str) -> None:
+        """Queue a redirect's target if it is surely new and its host is ours."""
         host = urls.host_of(target)
         key = urls.url_key(target, host)
         state = self.crew.hosts.get(host)
@@ -284,12 +331,7 @@ class _Run:
             target, host, key, item.origin, depth=item.depth, via=item.url, source="redirect", meta=item.meta,
             hop=item.hop + 1, chain=(*item.chain, item.url), feed=item.feed,
         )  # fmt: skip
-        if host == item.host:
-            state.queue.appendleft(hop)
-            self.crew.left += 1
-            self.crew.taken.add(key)
-        else:
-            self.crew.queue(hop, first=False)
+        self.crew.queue(hop, first=host == item.host)
 
     def _surely_new(self, key: int) -> bool:
         if key in self.crew.taken:
@@ -323,6 +365,12 @@ class _Run:
             if now - told >= LIVE_SECONDS:
                 self._tell()
                 told = now
+
+    def _house_fell(self, keeping: asyncio.Task[None]) -> None:
+        """Housekeeping ends with the attempt, or by what ends the attempt: a full disk, say."""
+        if not keeping.cancelled() and self.failure is None:
+            self.failure = keeping.exception()
+        self.wakeup.set()
 
     def _renew(self) -> None:
         try:
@@ -379,36 +427,3 @@ def _conditional(item: Item) -> dict[str, str]:
     if since := if_modified_since(item.last_modified):
         headers["If-Modified-Since"] = since
     return headers
-
-
-def salvage(task: FetchTask) -> dict[str, Any]:
-    """Return the manifest of a partition that is given up: the parts its attempts flushed, and what is left.
-
-    Call it with the partition's lease held.
-    """
-    attempt = parts.Attempt.begin(task.base)
-    attempt.close()
-    captures = parts.read_parts(task.base, attempt.inherited, "captures")
-    done = set(captures["origin_key"].to_pylist())
-    rows = [
-        staging.read_table(
-            task.turn.staged("plan", f"urls-{group:04d}.arrow"), columns=["url_key", "partition"]
-        )
-        for group in range(task.turn.groups)
-    ]
-    planned = pa.concat_tables(rows)
-    mine = planned.filter(pc.equal(planned["partition"], task.partition))["url_key"].to_pylist()
-    pages = captures.filter(pc.and_(pc.equal(captures["kind"], "page"), pc.equal(captures["outcome"], "ok")))
-    return {
-        "partition": task.partition,
-        "attempt": attempt.number,
-        "planned": len(mine),
-        "requests": captures.num_rows - captures["request_ms"].null_count,
-        "pages": pages.num_rows,
-        "wire_bytes": pc.sum(captures["wire_bytes"]).as_py() or 0,
-        "outcomes": dict(Counter(captures["outcome"].to_pylist())),
-        "parts": [[part.attempt, part.number] for part in attempt.inherited],
-        "left": len(set(mine) - done),
-        "stopped": False,
-        "given_up": True,
-    }

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lake import lease, snapshot, staging
-from lake.errors import LeaseHeld, LeaseLost
+from lake.errors import DiskFull, LeaseHeld, LeaseLost
 from lake.layout import Layout
 from lake.ledger import LedgerRow
 from lake.snapshot import Lake
@@ -136,6 +136,8 @@ def _writer_lease(lake_path: Path) -> Iterator[Callable[[], None]]:
                 held.renew()
             except LeaseLost:
                 return
+            except (OSError, DiskFull):
+                continue  # a full disk, say: who writes more than this file will tell; there is time to try again
 
     def ours() -> None:
         if not held.alive(_now_ms()):
@@ -155,6 +157,7 @@ def _writer_lease(lake_path: Path) -> Iterator[Callable[[], None]]:
 def _stoppable(turn: Turn, reporter: Reporter) -> Iterator[None]:
     """Ctrl-C (or SIGTERM) once: stop asking, finish and commit. Twice: stop at once; the next cycle recovers."""
     calls = 0
+    turn.staged("stop").unlink(missing_ok=True)  # what an earlier run of this cycle was told is over
 
     def on_signal(number: int, frame: Any) -> None:
         nonlocal calls
@@ -186,6 +189,7 @@ class _Wheel:
     reporter: Reporter
     ours: Callable[[], None]
     seconds: dict[str, float] = field(default_factory=dict)
+    stopped: bool = False  # this run was told to stop
 
     def turn_once(self) -> CycleReport:
         """Run the steps that are not done yet, and commit."""
@@ -208,6 +212,7 @@ class _Wheel:
             self._groups("merge", merge.merge, count)
         with self._timed("commit"):
             row = commit.commit_cycle(self.turn, count, seconds=self.seconds, still_ours=self.ours)
+            self.stopped = self.turn.staged("stop").exists()
             commit.tidy(self.turn)
         return self._report(row)
 
@@ -266,17 +271,7 @@ class _Wheel:
 
     def _give_up(self, lost: TaskLost) -> None:
         """Close a partition whose worker died too often with what it has flushed; its other URLs go back to ready."""
-        task = fetch.FetchTask(self.turn, lost.number)
-        held = fetch.await_lease(
-            Layout(Path(self.turn.root)).partition_lease(self.turn.cycle, lost.number),
-            holder="noria cycle, giving up",
-            seconds=self.turn.settings.fetch.lease_seconds,
-        )
-        try:
-            manifest = fetch.salvage(task)
-        finally:
-            held.release()
-        self.turn.finish("fetch", lost.number, manifest)
+        manifest = fetch.salvage(fetch.FetchTask(self.turn, lost.number))
         self.reporter.message(
             f"Partition {lost.number} was given up: its worker died {self.turn.settings.fetch.tries} times. "
             f"{manifest['left']:,} URLs go back to ready."
@@ -298,7 +293,7 @@ class _Wheel:
             given_up=counts["given_up"],
             unfetched=counts["unfetched"],
             resumed=self.turn.resumed,
-            stopped=bool(counts["stopped"]),
+            stopped=self.stopped,
             dashboard=self.runner.dashboard,
             next_due=_next_due(snapshot.open(self.turn.root)),
         )

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import xxhash
 
+from pipelines.rules.budget import month_of
+
 _LINE = struct.Struct("<BQqq")
 _INTENT, _HOLD = 1, 2
 
@@ -38,6 +40,10 @@ class Journal:
         """Note that a host is not to be asked before a time."""
         os.write(self._file, _LINE.pack(_HOLD, host, 0, until_epoch_ms))
 
+    def sync(self) -> None:
+        """Make durable what was noted: a part must not outlive the requests that it tells of."""
+        os.fsync(self._file)
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
@@ -45,9 +51,9 @@ class Journal:
 
 @dataclass
 class Told:
-    """What journals say: requests by (host id, URL key), and until when each host is to be left alone."""
+    """What journals say of each host, by its id: requests by calendar month, and until when it is to be left alone."""
 
-    intents: Counter[tuple[int, int]] = field(default_factory=Counter)
+    spent: dict[int, Counter[int]] = field(default_factory=dict)
     holds: dict[int, int] = field(default_factory=dict)
 
 
@@ -56,9 +62,9 @@ def read(paths: Iterable[Path]) -> Told:
     told = Told()
     for path in paths:
         data = path.read_bytes() if path.exists() else b""
-        for kind, host, key, at in _LINE.iter_unpack(data[: len(data) - len(data) % _LINE.size]):
+        for kind, host, _, at in _LINE.iter_unpack(data[: len(data) - len(data) % _LINE.size]):
             if kind == _INTENT:
-                told.intents[host, key] += 1
+                told.spent.setdefault(host, Counter())[month_of(at)] += 1
             else:
-                told.holds[host] = at
+                told.holds[host] = max(at, told.holds.get(host, 0))
     return told

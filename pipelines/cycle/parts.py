@@ -112,10 +112,13 @@ class Attempt:
 
     @classmethod
     def begin(cls, base: Path) -> Attempt:
-        """Make the next attempt's folder and take over every whole part of the earlier ones."""
+        """Make the next attempt's folder and take over what the one before it had: inherited parts and its own.
+
+        A part that a zombie wrote after its successor had begun is nobody's: others have fetched the same again.
+        """
         base.mkdir(parents=True, exist_ok=True)
         earlier = sorted(int(path.name[1:]) for path in base.glob("a[0-9]*"))
-        inherited = [part for number in earlier for part in _parts_of(base, number)]
+        inherited = _left_by(base, earlier)
         number = earlier[-1] + 1 if earlier else 1
         folder(base, number).mkdir()
         told = [[part.attempt, part.number] for part in inherited]
@@ -131,6 +134,7 @@ class Attempt:
                 table = table_of(KINDS[kind], rows)
                 staging.write_table(home / f"part-{name.number:05d}.{kind}.arrow", table, durable=True)
         kinds = sorted(kind for kind, rows in tables.items() if rows)
+        self.journal.sync()
         told = {"kinds": kinds, "spools": {str(key): size for key, size in spools.items()}}
         staging.write_manifest(home / f"part-{name.number:05d}.json", told)
         self._next += 1
@@ -150,6 +154,15 @@ def table_of(schema: pa.Schema, rows: list[tuple[Any, ...]]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
     arrays = [pa.array(values, field.type) for field, values in zip(schema, columns, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _left_by(base: Path, attempts: list[int]) -> list[PartName]:
+    """Return the parts that count after these attempts; one that has not told what it took over wrote none."""
+    for number in reversed(attempts):
+        begun = staging.read_manifest(folder(base, number) / "start.json")
+        if begun is not None:
+            return [*(PartName(*pair) for pair in begun["inherited"]), *_parts_of(base, number)]
+    return []
 
 
 def _parts_of(base: Path, attempt: int) -> Iterator[PartName]:
