@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pipelines.app.words import duration_words, program, size_words, time_words
 from pipelines.explain.hosts import pause_words
 from pipelines.explain.prospects import later_words, ms, retired_words
+from pipelines.rules.outcome import MEANING, Outcome
 
 if TYPE_CHECKING:
     from pipelines.explain.hosts import HostView
-    from pipelines.explain.prospects import Prospect
     from pipelines.explain.robots import RobotsVerdict
     from pipelines.explain.url import UrlView
 
@@ -46,6 +46,8 @@ def _stranger(view: UrlView) -> str:
         return f"Not crawled: rule {refusal.rule} refuses it ({refusal.detail})."
     if view.inbox:
         return "Not crawled yet: it waits in the inbox for the next cycle."
+    if view.known_as:
+        return f"Never seen in this spelling; the lake knows {' and '.join(view.known_as)}."
     return "Never seen: no page crawled so far links to it, and no seed names it."
 
 
@@ -71,7 +73,10 @@ def _unvisited(view: UrlView) -> str:
     if view.shelf == "later":
         return f"Not crawled yet: {later_words(row)}."
     first = next(iter(view.next.because), None) if view.next else None
-    return f"Not crawled yet: {first.words}." if first else "Not crawled yet: it waits for its turn."
+    if first:
+        return f"Not crawled yet: {first.words}."
+    place = f", place {view.place.place:,} of {view.place.of:,} in its host's queue" if view.place else ""
+    return f"Not crawled yet: it waits for the next cycle{place}."
 
 
 def url_lines(view: UrlView) -> Iterator[Line]:
@@ -83,8 +88,7 @@ def url_lines(view: UrlView) -> Iterator[Line]:
     yield from _rules(view)
     if view.open_cycle:
         yield "open cycle", _open_cycle(view)
-    if view.next:
-        yield from _next(view.next, view.now_ms)
+    yield from _next(view)
     as_of = f"cycle {view.cycle}, committed {at(view.committed_at, view.now_ms)}"
     yield "as of", as_of if view.cycle else "the lake's making: no cycle has been committed yet"
 
@@ -121,8 +125,9 @@ def _place(view: UrlView) -> Iterator[Line]:
     if row["meta"]:
         yield "metadata", row["meta"]
     if view.score and view.shelf != "retired":
-        terms = " ".join(f"{value:+.2f} {name}" for name, value in view.score.terms.items())
-        yield "score", f"{view.score.score:.2f} = {terms}; band {view.score.band}"
+        terms = " ".join(f"{value:+.2f} {name}" for name, value in view.score.terms.items() if value)
+        told = f"{view.score.score:.2f}" + (f" = {terms}" if terms else "")
+        yield "score", f"{told}; band {view.score.band}"
     if view.place:
         yield (
             "queue",
@@ -174,10 +179,8 @@ def robots_words(robots: RobotsVerdict, now_ms: int) -> str:
 def _history(view: UrlView) -> Iterator[Line]:
     if view.row:
         row = view.row
-        yield (
-            "visits",
-            f"{row['visits']:,}, {row['changes']:,} of them found a change; {row['failures']} failures in a row",
-        )
+        changed = f", {row['changes']:,} of them found a change" if row["visits"] > 1 else ""
+        yield "visits", f"{row['visits']:,}{changed}; {counted(row['failures'], 'failure')} in a row"
     for place, capture in enumerate(view.captures):
         yield "captures" if not place else "", capture_words(capture, view.now_ms)
     known = view.row["visits"] if view.row else 0
@@ -192,6 +195,8 @@ def capture_words(capture: dict[str, Any], now_ms: int) -> str:
     """Return a capture: when, what came of it, and where its record lies."""
     status = f" {capture['fetch_status']}" if capture["fetch_status"] else ""
     told = f"{at(capture['fetch_time'], now_ms)}, cycle {capture['cycle']}: {capture['outcome']}{status}"
+    if capture["outcome"] != "ok":
+        told += f", {MEANING[Outcome(capture['outcome'])]}"
     if capture["error"]:
         told += f" ({capture['error']})"
     if capture["fetch_redirect"]:
@@ -205,7 +210,7 @@ def capture_words(capture: dict[str, Any], now_ms: int) -> str:
 
 def _rules(view: UrlView) -> Iterator[Line]:
     judged = view.admission
-    if judged is None:
+    if judged is None or view.special:
         return
     if judged.refusal and view.row:
         yield (
@@ -239,12 +244,28 @@ def _open_cycle(view: UrlView) -> str:
     return f"cycle {cycle.cycle} {state}, and {plan}; what it does shows here when it is committed"
 
 
-def _next(next_: Prospect, now_ms: int) -> Iterator[Line]:
-    when = f" ({at(next_.when_ms, now_ms)})" if next_.when_ms else ""
-    yield "next", f"{next_.words}{when}"
-    for place, reason in enumerate(next_.because):
-        until = f", until {at(reason.until_ms, now_ms)}" if reason.until_ms else ""
-        yield "because" if not place else "", f"{reason.words}{until}"
+def _next(view: UrlView) -> Iterator[Line]:
+    found = view.next
+    if found is None:
+        return
+    when = f"not before {at(found.when_ms, view.now_ms)}: " if found.when_ms else ""
+    idle = found.what == "ask" and not found.when_ms and view.open_cycle is None and not view.special
+    yield "next", f"{when}{found.words}" + (f" (none runs now: {program()} cycle)" if idle else "")
+    for place, reason in enumerate(found.because):
+        until = reason.until_ms if reason.until_ms != found.when_ms else None
+        yield (
+            "because" if not place else "",
+            reason.words + (f", until {at(until, view.now_ms)}" if until else ""),
+        )
+
+
+def counted(count: int, word: str) -> str:
+    """Return a count with its word.
+
+    >>> counted(1, "failure"), counted(0, "failure")
+    ('1 failure', 'no failures')
+    """
+    return f"{count or 'no'} {word}" + ("" if count == 1 else "s")
 
 
 # --- a host ---------------------------------------------------------------------------------------------

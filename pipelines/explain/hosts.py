@@ -18,6 +18,7 @@ from pipelines.cycle.turn import Turn
 from pipelines.explain import reads
 from pipelines.explain.prospects import Reason, ms
 from pipelines.rules import budget
+from pipelines.rules.outcome import MEANING
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,10 @@ def _blocks(turn: Turn, row: dict[str, Any], month: Budget) -> Iterable[Reason]:
     now = turn.opened_ms
     probe = ms(row["probe_at"])
     if probe > now:
-        since = f", since {row['failing_since']:%Y-%m-%d %H:%M} UTC" if row["failing_since"] else ""
+        since = f" since {row['failing_since']:%Y-%m-%d %H:%M} UTC" if row["failing_since"] else ""
+        ill = f"{row['health']} {_times(row['failures'])}{since}: {MEANING.get(row['health'], 'it fails')}"
         yield Reason(
-            "host_ailing",
-            f"its host cannot be talked to ({row['health']}, {_times(row['failures'])} in a row{since}): "
-            "until a single probe succeeds its URLs wait",
-            probe,
+            "host_ailing", f"its host cannot be asked ({ill}); one URL at a time tries it again", probe
         )
     if not month.left:
         yield Reason(
@@ -113,7 +112,7 @@ def _blocks(turn: Turn, row: dict[str, Any], month: Budget) -> Iterable[Reason]:
             month.renews_ms,
         )
     clock = ms(row["next_allowed_at"])
-    if clock > now:
+    if clock > now + turn.settings.window.seconds * 1_000:  # sooner, its turn comes within the cycle
         yield Reason("clock", f"the host's clock: {pause_words(row)}", clock)
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from pipelines.rules.outcome import MEANING
+
 
 class Reason(NamedTuple):
     """Why something does not happen now. rule: a word for programs. until_ms: epoch ms, None = no time ends it."""
@@ -103,16 +105,24 @@ def later_words(row: dict[str, Any]) -> str:
         return f"it leads to {detail}, where the crawl went on; redirects are looked at again seldom"
     if reason == "robots_denied":
         return f"robots.txt forbids it ({detail}); whether it still does is looked at then"
-    told = f" ({detail})" if detail else ""
-    row_of = "once" if row["failures"] == 1 else f"{row['failures']} times in a row"
-    return f"it failed {row_of}, last with {reason}{told}; each failure makes the pause longer (retry)"
+    return f"{_failed(row)}; each failure makes the pause longer ([retry])"
 
 
 def retired_words(row: dict[str, Any]) -> str:
     """Return why a URL was retired."""
-    told = f": {row['detail']}" if row["detail"] else ""
-    tries = f" after {row['failures']} failures in a row" if row["failures"] > 1 else ""
-    return f"it was retired for {row['reason']}{tries}{told}"
+    return f"{_failed(row)}, so it was retired" if row["failures"] else f"it was retired for {row['reason']}"
+
+
+def _failed(row: dict[str, Any]) -> str:
+    """Return how a URL failed, in words.
+
+    >>> _failed({"failures": 2, "reason": "http_404", "detail": None})
+    'it failed 2 times in a row, last with http_404 (the server does not know the page)'
+    """
+    row_of = "once" if row["failures"] == 1 else f"{row['failures']} times in a row"
+    meaning = MEANING.get(row["reason"], "")
+    told = ": ".join(filter(None, (meaning, row["detail"])))
+    return f"it failed {row_of}, last with {row['reason']}" + (f" ({told})" if told else "")
 
 
 def ms(time: datetime | None) -> int:

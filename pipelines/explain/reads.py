@@ -41,8 +41,7 @@ def waiting_rows(lake: Lake, host: str, today: int) -> pa.Table:
     """Return a host's rows that a cycle could plan: those of ready, and those of later whose due day has come."""
     low = urls.host_key(host)
     ready = key_range(lake, "frontier_ready", low, low | URL_MASK)
-    days = sorted({int(file.partition["due_day"]) for file in lake.files("frontier_later")})
-    come = [day for day in days if day <= today]
+    come = [int(day) for day in lake.rows("frontier_later", "due_day") if int(day) <= today]
     later = (
         key_range(lake, "frontier_later", low, low | URL_MASK, only={"due_day": come}) if come else ready[:0]
     )

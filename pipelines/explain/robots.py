@@ -81,4 +81,4 @@ def judged(body: bytes, url: str, product: str, told: Mapping[str, Any]) -> Robo
 
 def _unreachable(status: int | None) -> str:
     answer = f"answered {status}" if status else "did not answer"
-    return f"it {answer}, so nobody knows what is allowed and nothing is asked (RFC 9309, 2.3.1.4)"
+    return f"it {answer}; while nobody knows what it allows, nothing is asked (RFC 9309, 2.3.1.4)"

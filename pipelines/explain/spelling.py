@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pipelines.rules import urls
 from pipelines.rules.canonical import CANONICAL_STEPS, DEFAULT, canonical
+
+_NO_SCHEME = re.compile(r"[\w-]+(\.[\w-]+)+(:\d+)?(/|\Z)")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ def spelling_of(asked: str, buckets: int) -> Spelling | None:
     """
     text = asked.strip()
     wire = urls.wire(text)
-    if wire is None and "://" not in text:
+    if wire is None and _NO_SCHEME.match(text):
         wire = urls.wire(f"https://{text}")
     if wire is None:
         return None

@@ -24,7 +24,7 @@ from pipelines.explain.hosts import HostView, host_view
 from pipelines.explain.prospects import Place, Prospect, Reason, ms, prospect
 from pipelines.explain.robots import RobotsVerdict, robots_verdict
 from pipelines.explain.spelling import Spelling, spelling_of
-from pipelines.rules import priority
+from pipelines.rules import priority, urls
 
 INBOX_BYTES = 2**26
 """Inbox files are looked through up to this size in all; beyond it they are only counted."""
@@ -72,6 +72,8 @@ class UrlView:
     """Mentions of the URL in the inbox."""
     inbox_unread: int = 0
     """Inbox files that were too large to be looked through."""
+    known_as: tuple[str, ...] = ()
+    """Other spellings of a URL never admitted (scheme, www, last slash) that the lake has admitted."""
     special: str | None = None
     """robots or sitemap: a URL that is asked for its host's sake, outside the frontier."""
     open_cycle: OpenCycle | None = None
@@ -140,12 +142,32 @@ def _stranger(lake: Lake, settings: Settings, view: UrlView, spelling: Spelling,
     return replace(
         view,
         admission=judged,
+        known_as=tuple(one for one in variants(spelling.wire) if _admitted(lake, one)),
         inbox=mentions,
         inbox_unread=unread,
         captures=tuple(captures),
         captures_from=oldest,
         next=_stranger_prospect(view, judged, mentions),
     )
+
+
+def _admitted(lake: Lake, url: str) -> bool:
+    return reads.was_admitted(lake, urls.url_key(url))
+
+
+def variants(url: str) -> list[str]:
+    """Return the URL with the other scheme, with or without www., and with or without its last slash.
+
+    >>> variants("http://a.test/b")
+    ['https://a.test/b', 'http://www.a.test/b', 'http://a.test/b/']
+    """
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    other = "http" if scheme == "https" else "https"
+    named = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
+    toggled = path.removesuffix("/") if path.endswith("/") else f"{path}/"
+    found = [f"{other}://{rest}", f"{scheme}://{named}{slash}{path}"]
+    return [*found, f"{scheme}://{host}/{toggled}"] if path and "?" not in path else found
 
 
 def _stranger_prospect(view: UrlView, judged: Admission, mentions: int) -> Prospect:
