@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
@@ -22,6 +22,30 @@ def run(query: str, opened: Callable[[str], DeltaTable]) -> pa.Table:
     try:
         return plain_strings(pa.table(builder.execute(query)))
     except DeltaError as error:
+        raise QueryError(_problem(str(error), named)) from error
+
+
+def stream(query: str, opened: Callable[[str], DeltaTable]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Return the schema of a query's result and its rows in pieces, made as they are taken; else as `run`."""
+    builder = QueryBuilder()
+    named = [name for name in BY_NAME if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
+    for name in named:
+        builder.register(name, opened(name))
+    try:
+        reader = pa.RecordBatchReader.from_stream(builder.execute(query))
+    except DeltaError as error:
+        raise QueryError(_problem(str(error), named)) from error
+    schema = pa.schema([pa.field(one.name, _plain(one.type)) for one in reader.schema])
+    return schema, _plain_batches(reader, schema, named)
+
+
+def _plain_batches(
+    reader: pa.RecordBatchReader, schema: pa.Schema, named: list[str]
+) -> Iterator[pa.RecordBatch]:
+    try:
+        for batch in reader:
+            yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
+    except (DeltaError, pa.ArrowException, OSError) as error:
         raise QueryError(_problem(str(error), named)) from error
 
 

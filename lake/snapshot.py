@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -22,6 +22,7 @@ from lake.ledger import LedgerRow
 from lake.mend import mend
 from lake.meta import check_buckets, put_meta, read_meta, refuse_foreign
 from lake.query import run as run_query
+from lake.query import stream as stream_query
 from lake.schema import BY_NAME, DERIVED, TABLES, Table
 
 if TYPE_CHECKING:
@@ -154,6 +155,10 @@ class Lake:
     def sql(self, query: str) -> pa.Table:
         """Run SQL (DataFusion's) over the tables of this snapshot, offline; text comes as pa.string."""
         return run_query(query, lambda name: self._log(name)[0])
+
+    def stream(self, query: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Run SQL as `sql` does, and return the result's schema and its rows in pieces: memory holds one at a time."""
+        return stream_query(query, lambda name: self._log(name)[0])
 
     def size(self, table: str) -> int:
         """Return the bytes of a table's data files, from the Delta log only."""

@@ -359,6 +359,54 @@ def conf_default() -> None:
 
 
 @app.command()
+def export(  # noqa: PLR0913  an option each
+    what: Annotated[str, typer.Argument(metavar="pages|links|hosts|captures", help="What to export.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="FORMAT", help="parquet, csv, jsonl, warc or wacz.")
+    ] = "parquet",
+    cycle: Annotated[
+        str | None,
+        typer.Option("--cycle", metavar="N|N-M|last", help="Which cycles. \\[all]", show_default=False),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="SQL",
+            help="Which rows, as \"language = 'en' and words > 100\".",
+            show_default=False,
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="A,B", help="Which columns. \\[all]", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Where to; - for standard output. \\[pages.parquet and the like]",
+            show_default=False,
+        ),
+    ] = None,
+    lake: Lake = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write rows as Parquet, CSV or JSON lines, or records as WARC or WACZ."""
+    with errors.told():
+        from pipelines.app import export_cmd
+
+        settings = settings_of(lake, conf, pairs)
+        export_cmd.run(
+            settings, what, cycle=cycle, where=where, columns=columns, to=to, out=out, as_json=as_json
+        )
+
+
+@app.command()
 def report(
     cycle: Annotated[
         str | None, typer.Option("--cycle", metavar="N", help="Which cycle. \\[the last]", show_default=False)
