@@ -316,6 +316,9 @@ def check_robots(
         Path | None,
         typer.Option("--file", metavar="FILE", help="A robots.txt to read instead of the lake's copy."),
     ] = None,
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help="Ask the site for it, once and politely; nothing is stored.")
+    ] = False,
     lake: Lake = None,
     conf: Conf = None,
     pairs: Set = None,
@@ -326,7 +329,7 @@ def check_robots(
     with errors.told():
         from pipelines.app import judge_cmd
 
-        judge_cmd.robots(settings_of(lake, conf, pairs), url, file=file, as_json=as_json)
+        judge_cmd.robots(settings_of(lake, conf, pairs), url, file=file, as_json=as_json, fetch=fetch)
 
 
 @conf_app.command("show")

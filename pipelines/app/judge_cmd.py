@@ -11,10 +11,12 @@ import pyarrow.compute as pc
 
 import lake
 from lake.layout import Layout
+from pipelines.explain.admission import admission
+from pipelines.explain.ask import Asked, Asking
 from pipelines.failure import Failure, Misuse
-from pipelines.rules.filters import FilterPolicy, Verdict, verdicts
+from pipelines.rules.filters import Refusal
 from pipelines.rules.hosts import registrable_domain
-from pipelines.rules.robots import ALLOW_ALL, DISALLOW_ALL, Rules
+from pipelines.rules.robots import ALLOW_ALL, DISALLOW_ALL, RobotsState, Rules
 from pipelines.rules.urls import bucket_of, canonical, host_key, host_of, site_of, url_key, wire
 
 if TYPE_CHECKING:
@@ -26,13 +28,8 @@ KEPT = {"allow_all": ALLOW_ALL, "unreachable": DISALLOW_ALL}
 def url(settings: Settings, text: str, *, as_json: bool) -> None:
     """Print how a URL is known here, and what every filter rule says of it."""
     href = _wire(text)
-    policy = FilterPolicy(
-        url_chars=settings.limits.url_chars,
-        this_year=datetime.now(tz=UTC).year,
-        **settings.filters.model_dump(),
-    )
-    rules = verdicts(href, policy=policy)
-    refused = next((rule for rule in rules if not rule.ok), None)
+    judged = admission(settings, href, year=datetime.now(tz=UTC).year)
+    rules, refused = judged.verdicts, judged.refusal
     facts = {
         "url": href, "canonical": canonical(href), "key": url_key(href), "bucket": bucket_of(url_key(href), settings.lake.buckets),
         "host": host_of(href), "domain": registrable_domain(host_of(href)), "admitted": refused is None,
@@ -44,12 +41,41 @@ def url(settings: Settings, text: str, *, as_json: bool) -> None:
         print(f"{name:<10} {_verdict(refused) if name == 'admitted' else value}")
     for rule in rules:
         print(f"  {rule.rule:<20} {'ok' if rule.ok else f'refused: {rule.detail}'}")
+    if judged.overruled:
+        print(f"a plug-in admits it although {judged.overruled.rule} refuses it")
+    if judged.guessed:
+        print(judged.guessed)
 
 
-def robots(settings: Settings, text: str, *, file: Path | None, as_json: bool) -> None:
-    """Print whether robots.txt allows a URL, by which group and line. file: a robots.txt to read instead of the lake's."""
+def robots(settings: Settings, text: str, *, file: Path | None, as_json: bool, fetch: bool = False) -> None:
+    """Print whether robots.txt allows a URL, by which group and line.
+
+    file: a robots.txt to read instead of the lake's copy. fetch: ask the site for it, once and politely; returns
+    when the pause that the host is due is over.
+    """
     href = _wire(text)
+    if fetch:
+        with Asking(settings, _lake_of(settings)) as asking:
+            _tell(settings, href, *_fetched(asking.robots(href)), as_json=as_json)
+        return
     rules, source = (Rules.parse(_bytes(file)), str(file)) if file else _kept(settings, href)
+    _tell(settings, href, rules, source, as_json=as_json)
+
+
+def _fetched(asked: Asked) -> tuple[Rules, str]:
+    exchange = asked.exchange
+    came = f"status {exchange.status}" if exchange.status else f"{exchange.outcome.value}: {exchange.error}"
+    rules = Rules.parse(asked.body) if asked.state is RobotsState.RULES else KEPT[asked.state.value]
+    return rules, f"{asked.url} as fetched just now, {came}: {asked.state.value.replace('_', ' ')}"
+
+
+def _lake_of(settings: Settings) -> lake.Lake | None:
+    """Return the lake that keeps the hosts' clocks, None where none is yet."""
+    path = Path(settings.lake.path)
+    return lake.open(path) if Layout(path.absolute()).meta.exists() else None
+
+
+def _tell(settings: Settings, href: str, rules: Rules, source: str, *, as_json: bool) -> None:
     product = settings.identity.product
     verdict = rules.allows(href, product)
     found: dict[str, Any] = {
@@ -73,7 +99,7 @@ def _wire(text: str) -> str:
     return href
 
 
-def _verdict(refused: Verdict | None) -> str:
+def _verdict(refused: Refusal | None) -> str:
     return (
         "yes, unless robots.txt forbids it" if refused is None else f"no: {refused.rule} ({refused.detail})"
     )

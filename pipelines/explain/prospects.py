@@ -59,7 +59,7 @@ def prospect(
     if shelf == "backlog":
         behind = Reason(
             "backlog",
-            f"its host has {ready:,} URLs on the ready shelf; the best of the backlog rise when those run short",
+            f"its host has {ready or 'no'} URLs on the ready shelf, and the best of the backlog rise when those run short",
         )
         return Prospect("wait", "it rises to the ready shelf when it is its turn", because=(*blocks, behind))
     due = ms(row["due_at"])

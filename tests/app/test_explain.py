@@ -1,0 +1,81 @@
+"""`noria explain`, `noria hosts`, `noria get` on the command line: words, JSON, exit codes, and what start costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lake
+from pipelines.app import errors
+from pipelines.app.cli import app
+from pipelines.app.explain_cmd import host_name
+from pipelines.failure import Misuse
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> str:
+    return str(lake.create(tmp_path / "lake", buckets=8).root)
+
+
+def test_a_url_nobody_has_seen_is_told_in_words_and_as_json(
+    empty: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert errors.run(app, ["explain", "http://a.example/", "--lake", empty]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == [
+        "http://a.example/",
+        "Never seen: no page crawled so far links to it, and no seed names it.",
+    ]
+    assert errors.run(app, ["explain", "http://a.example/", "--lake", empty, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["shelf"] is None and found["next"]["what"] == "add"
+    assert found["spelling"]["bucket"] == found["spelling"]["key"] >> 60
+
+
+def test_hosts_of_an_empty_lake(empty: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert errors.run(app, ["hosts", "--lake", empty]) == 0
+    assert "no host was met yet" in capsys.readouterr().out
+    assert errors.run(app, ["hosts", "http://A.example/b", "--lake", empty, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["known"] is False
+    assert errors.run(app, ["hosts", "--by", "age", "--lake", empty]) == 2
+    assert "size, requests, delay, trouble" in capsys.readouterr().err
+
+
+def test_what_cannot_be_got_ends_with_a_sentence(empty: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert errors.run(app, ["get", "http://a.example/", "--lake", empty]) == 1
+    assert "no cycle has been committed yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [
+        ("Www.A.example", "www.a.example"),
+        ("https://u@a.example:8443/x", "a.example"),
+        ("http://[::1]:80/", "[::1]"),
+        ("bücher.example", "xn--bcher-kva.example"),
+    ],
+)
+def test_a_host_may_be_given_as_a_name_or_a_url(text: str, host: str) -> None:
+    assert host_name(text) == host
+
+
+def test_what_is_no_host_is_a_sentence() -> None:
+    with pytest.raises(Misuse, match="is no host name"):
+        host_name("a b")
+
+
+def test_explaining_starts_without_the_network_and_the_help_without_arrow() -> None:
+    told = "import sys, pipelines.app.{}; print(*(name for name in {} if name in sys.modules))"
+    heavy = ("aiohttp", "aiodns", "dask", "distributed", "structlog", "scipy", "bokeh")
+    assert _loaded(told.format("explain_cmd", heavy)) == ""
+    assert _loaded(told.format("cli", (*heavy, "pyarrow", "pydantic", "numpy"))) == ""
+
+
+def _loaded(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.strip()
