@@ -126,7 +126,7 @@ class _Scan:
 
     def __init__(self, root: Path, policy: ScanPolicy, tell: Callable[[str], None]) -> None:
         self._root, self._policy, self._tell = root, policy, tell
-        self._next = 0.0
+        self._next, self._gate = 0.0, asyncio.Lock()
         self._rows: list[dict[str, Any]] = []
         self._known: set[str] = set()
         self.scanned = Scanned()
@@ -152,11 +152,11 @@ class _Scan:
                 )
 
     async def _turn(self) -> None:
-        """Wait for the next connection's turn."""
-        now = time.monotonic()
-        at = max(now, self._next)
-        self._next = at + 1 / self._policy.per_second
-        await asyncio.sleep(at - now)
+        """Wait for the next connection's turn: a late one does not bring the next any closer."""
+        async with self._gate:
+            while (wait := self._next - time.monotonic()) > 0:
+                await asyncio.sleep(wait)
+            self._next = time.monotonic() + 1 / self._policy.per_second
 
     def _note(self, found: Knock) -> None:
         if not found.is_server:
