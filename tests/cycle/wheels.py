@@ -24,7 +24,7 @@ QUICK = {
     "window.seconds": "30",
     "fetch.flush_seconds": "1",
     "fetch.connect_ms": "2000",
-    "fetch.first_byte_ms": "3000",
+    "fetch.first_byte_ms": "15000",
     "lake.buckets": "8",
     "warc.revisit_min_bytes": "0",
     "recrawl.min_hours": "0.01",
