@@ -10,6 +10,7 @@ from pipelines.app.words import duration_words, program, size_words, time_words
 from pipelines.explain.hosts import pause_words
 from pipelines.explain.prospects import later_words, ms, retired_words
 from pipelines.rules.outcome import MEANING, Outcome
+from pipelines.rules.yields import Quarantine, Quarantines
 
 if TYPE_CHECKING:
     from pipelines.explain.hosts import HostView
@@ -315,12 +316,17 @@ def host_lines(host: HostView, now_ms: int) -> Iterator[Line]:
             "companion",
             f"{row['companion']}: asked in one partition with it, since its robots.txt leads there",
         )
-    if row["traps"]:
-        yield "traps", row["traps"]
+    for place, (pattern, trap) in enumerate(_traps(row).items()):
+        told = f"{pattern} since cycle {trap.since}: {trap.why}; a sample in cycle {trap.sample}"
+        yield "traps" if not place else "", told
     yield "met", f"by cycle {row['added_cycle']}, asked last in cycle {row['last_cycle'] or '-'}"
     for place, block in enumerate(host.blocks):
         until = f", until {at(block.until_ms, now_ms)}" if block.until_ms else ""
         yield "waits" if not place else "", f"{block.words}{until}"
+
+
+def _traps(row: dict[str, Any]) -> dict[str, Quarantine]:
+    return Quarantines.from_json(row["traps"]).by_pattern if row["traps"] else {}
 
 
 def _speed(row: dict[str, Any]) -> str:

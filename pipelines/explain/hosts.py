@@ -19,6 +19,7 @@ from pipelines.explain import reads
 from pipelines.explain.prospects import Reason, ms
 from pipelines.rules import budget
 from pipelines.rules.outcome import MEANING
+from pipelines.rules.yields import Quarantines, path_pattern
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,18 @@ def pause_words(row: dict[str, Any]) -> str:
 
 def _times(count: int | None) -> str:
     return "once" if count == 1 else f"{count or 0} times"
+
+
+def set_aside(turn: Turn, row: dict[str, Any], url: str) -> Reason | None:
+    """Return the trap that a URL's pattern is in on its host, None if it is in none."""
+    if not row["traps"]:
+        return None
+    pattern = path_pattern(url, policies.yield_policy(turn.settings).slug_chars)
+    found = Quarantines.from_json(row["traps"]).by_pattern.get(pattern)
+    if found is None:
+        return None
+    words = f"URLs like {pattern} are set aside since cycle {found.since}: {found.why}"
+    return Reason("trap:yield", f"{words}; a sample is tried again in cycle {found.sample}")
 
 
 # --- many hosts -----------------------------------------------------------------------------------------

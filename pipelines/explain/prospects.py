@@ -110,7 +110,9 @@ def later_words(row: dict[str, Any]) -> str:
 
 def retired_words(row: dict[str, Any]) -> str:
     """Return why a URL was retired."""
-    return f"{_failed(row)}, so it was retired" if row["failures"] else f"it was retired for {row['reason']}"
+    if row["failures"]:
+        return f"{_failed(row)}, so it was retired"
+    return f"it was retired for {row['reason']}" + (f" ({row['detail']})" if row["detail"] else "")
 
 
 def _failed(row: dict[str, Any]) -> str:

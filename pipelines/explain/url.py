@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lake import inbox, lease, staging
 from lake.schema import FRONTIER_READY
 from lake.snapshot import Lake
 from pipelines.config import Settings
@@ -20,14 +18,12 @@ from pipelines.cycle.frontier import column, rank_rows
 from pipelines.cycle.turn import Turn
 from pipelines.explain import reads
 from pipelines.explain.admission import Admission, admission
-from pipelines.explain.hosts import HostView, host_view
+from pipelines.explain.afoot import OpenCycle, in_inbox, open_cycle
+from pipelines.explain.hosts import HostView, host_view, set_aside
 from pipelines.explain.prospects import Place, Prospect, Reason, ms, prospect
 from pipelines.explain.robots import RobotsVerdict, robots_verdict
 from pipelines.explain.spelling import Spelling, spelling_of
 from pipelines.rules import priority, urls
-
-INBOX_BYTES = 2**26
-"""Inbox files are looked through up to this size in all; beyond it they are only counted."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +33,6 @@ class Score:
     score: float
     band: int
     terms: dict[str, float]
-
-
-@dataclass(frozen=True)
-class OpenCycle:
-    """A cycle that is not committed yet. partition: of the URL in its plan, None = it is not in it."""
-
-    cycle: int
-    running: bool
-    partition: int | None
 
 
 @dataclass(frozen=True)
@@ -96,7 +83,7 @@ def explain_url(lake: Lake, settings: Settings, asked: str, *, now_ms: int, most
         view,
         host=host,
         robots=robots_verdict(lake, host.row, spelling.wire, settings.identity.product),
-        open_cycle=_open_cycle(lake, spelling),
+        open_cycle=open_cycle(lake, spelling),
         special=_special(spelling, host),
     )
     found = reads.shelf_of(lake, spelling.key) if reads.was_admitted(lake, spelling.key) else None
@@ -111,7 +98,12 @@ def _known(
 ) -> UrlView:  # fmt: skip
     assert view.host is not None and view.robots is not None
     place = _place(turn, view.host, spelling.key) if shelf in ("ready", "later") else None
-    blocks = [*view.host.blocks, *_site_blocks(view.robots, settings, turn.opened_ms)]
+    trap = set_aside(turn, view.host.row, row["url"]) if view.host.row else None
+    blocks = [
+        *view.host.blocks,
+        *_site_blocks(view.robots, settings, turn.opened_ms),
+        *([trap] if trap else []),
+    ]
     cycles = _cycles_with_captures(lake, row)
     captures, oldest = reads.captures_of(lake, {row["url"], spelling.wire}, spelling.key, cycles, most=most)
     return replace(
@@ -133,7 +125,7 @@ def _known(
 def _stranger(lake: Lake, settings: Settings, view: UrlView, spelling: Spelling, turn: Turn) -> UrlView:
     """A URL that was never admitted: who refuses it, or who has not mentioned it yet."""
     judged = admission(settings, spelling.wire, year=turn.opened_at.year)
-    mentions, unread = _in_inbox(lake, spelling.key)
+    mentions, unread = in_inbox(lake, spelling.key)
     captures: list[dict[str, Any]] = []
     oldest = 0
     if view.special:
@@ -147,7 +139,7 @@ def _stranger(lake: Lake, settings: Settings, view: UrlView, spelling: Spelling,
         inbox_unread=unread,
         captures=tuple(captures),
         captures_from=oldest,
-        next=_stranger_prospect(view, judged, mentions),
+        next=_stranger_prospect(turn, view, judged, mentions),
     )
 
 
@@ -170,7 +162,7 @@ def variants(url: str) -> list[str]:
     return [*found, f"{scheme}://{host}/{toggled}"] if path and "?" not in path else found
 
 
-def _stranger_prospect(view: UrlView, judged: Admission, mentions: int) -> Prospect:
+def _stranger_prospect(turn: Turn, view: UrlView, judged: Admission, mentions: int) -> Prospect:
     if view.special == "robots":
         return Prospect(
             "ask", "it is asked before its site's next page, once the copy is older than its time"
@@ -182,6 +174,13 @@ def _stranger_prospect(view: UrlView, judged: Admission, mentions: int) -> Prosp
         return Prospect(
             "refused", "nothing: the rule would refuse it again, wherever it is found", because=(why,)
         )
+    trap = (
+        set_aside(turn, view.host.row, view.spelling.wire)
+        if view.host and view.host.row and view.spelling
+        else None
+    )
+    if trap is not None:
+        return Prospect("refused", "found anew, it would be retired at once", because=(trap,))
     if mentions:
         return Prospect("take_in", "the next cycle takes it in from the inbox, and may ask it at once")
     return Prospect(
@@ -204,36 +203,6 @@ def _special(spelling: Spelling, host: HostView) -> str | None:
         return "robots"
     listed = (host.row or {}).get("sitemaps") or ()
     return "sitemap" if any(one["url"] == spelling.wire for one in listed) else None
-
-
-def _open_cycle(lake: Lake, spelling: Spelling) -> OpenCycle | None:
-    """Return the cycle that is under way, and whether the URL is in its plan."""
-    turn = opening.unfinished(lake)
-    if turn is None:
-        return None
-    running = lease.held_by(lake.layout.lease) is not None
-    group = next(n for n in range(turn.groups) if spelling.bucket in turn.bucket_range(n))
-    path = turn.staged("plan", f"urls-{group:04d}.arrow")
-    if not path.exists():
-        return OpenCycle(turn.cycle, running, None)
-    rows = staging.read_table(path, columns=["url_key", "partition"])
-    mine = rows.filter(pc.equal(rows["url_key"], spelling.key))
-    return OpenCycle(turn.cycle, running, mine["partition"][0].as_py() if mine.num_rows else None)
-
-
-def _in_inbox(lake: Lake, key: int) -> tuple[int, int]:
-    """Return how often the inbox mentions the URL, and how many of its files were too large to look through."""
-    names = inbox.pending(lake.root)
-    left, mentions, unread = INBOX_BYTES, 0, 0
-    for name in names:
-        left -= (lake.layout.inbox / name).stat().st_size
-        if left < 0:
-            unread += 1
-            continue
-        for url in inbox.read(lake.root, [name])["url"].to_pylist():
-            found = spelling_of(url, 1)
-            mentions += found is not None and found.key == key
-    return mentions, unread
 
 
 def _site_blocks(robots: RobotsVerdict, settings: Settings, now_ms: int) -> list[Reason]:
