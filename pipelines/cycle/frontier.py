@@ -12,6 +12,7 @@ from lake.schema import FRONTIER_READY, HOSTS, TIMESTAMP
 from lake.snapshot import Lake
 from pipelines.cycle import policies
 from pipelines.cycle.hints import hinted
+from pipelines.cycle.plugged import score_terms
 from pipelines.cycle.turn import Turn
 from pipelines.rules import hosts, priority, urls
 
@@ -166,6 +167,8 @@ def rank_rows(
     )
     policy = policies.priority_policy(turn.settings)
     score = priority.scores(policy, terms)
+    if turn.settings.plugins.enabled:
+        score = sum(score_terms(turn, rows).values(), score)
     return score, priority.bands(policy, score)
 
 

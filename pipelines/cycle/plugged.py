@@ -7,6 +7,8 @@ import os
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+
 from lake.files import make_folder
 from lake.layout import Layout
 from pipelines import plugins
@@ -86,6 +88,11 @@ def report_path(turn: Turn, partition: int, attempt: int) -> Path:
 def plugged(turn: Turn, partition: int, attempt: int, policy: FilterPolicy) -> Plugged | None:
     """Return the plug-ins at work; None if the settings enable none."""
     return Plugged(turn, partition, attempt, policy) if turn.settings.plugins.enabled else None
+
+
+def score_terms(turn: Turn, rows: pa.Table) -> dict[str, plugins.Floats]:
+    """Return each scorer's term of the score of frontier rows."""
+    return _load(turn).score_terms(rows)
 
 
 def _load(turn: Turn) -> plugins.Plugins:

@@ -15,6 +15,7 @@ from pipelines.config import Settings
 from pipelines.cycle import open as opening
 from pipelines.cycle import policies
 from pipelines.cycle.frontier import column, rank_rows
+from pipelines.cycle.plugged import score_terms
 from pipelines.cycle.turn import Turn
 from pipelines.explain import reads
 from pipelines.explain.admission import Admission, admission
@@ -246,12 +247,13 @@ def _score(turn: Turn, host: HostView, key: int, row: dict[str, Any]) -> Score:
     weight = _host_score(host, 1)
     score, band = rank_rows(turn, rows, host_score=weight)
     conf = turn.settings.score.model_dump()
-    terms = {}
+    added = {name: float(term[0]) for name, term in score_terms(turn, rows).items()}
+    terms = {f"plug-in {name}": term for name, term in added.items() if term}
     for name, value in conf.items():
         if value:
             alone = turn.settings.score.model_copy(update={other: 0.0 for other in conf if other != name})
             term, _ = rank_rows(_with_score(turn, alone), rows, host_score=weight)
-            terms[name] = float(term[0])
+            terms[name] = float(term[0]) - sum(added.values())
     return Score(float(score[0]), int(band[0]), terms)
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import lake.snapshot
 from lake import inbox, staging
 from lake.schema import SHELVES
+from pipelines import plugins
 from pipelines.app import explain_cmd, explain_words
 from pipelines.cycle import allot, plan, resolve
 from pipelines.cycle import open as opening
@@ -19,7 +23,9 @@ from pipelines.explain import reads
 from pipelines.explain.hosts import host_table
 from pipelines.explain.url import UrlView, explain_url, host_now
 from pipelines.net import warc
+from pipelines.plugins import SCORERS
 from pipelines.rules import urls
+from pipelines.settings import Plugins as Conf
 from pipelines.toyweb import Mix, ToyWeb, serve_in_thread
 from tests.cycle.wheels import Crawl, crawl, new_lake, settings_for, turn
 
@@ -200,3 +206,23 @@ def test_reads_touch_only_the_buckets_files(crawled: Crawl) -> None:
     assert found is not None and found[1]["url_key"] == row["url_key"]
     assert reads.shelf_of(held, row["url_key"] ^ 1) is None
     assert reads.was_admitted(held, row["url_key"]) and not reads.was_admitted(held, row["url_key"] ^ 1)
+
+
+def test_a_scorer_plugin_adds_a_term_that_is_named(crawled: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [EntryPoint("fond", f"{__name__}:Fond", SCORERS)]
+    monkeypatch.setattr(plugins, "installed", lambda: points)
+    settings = replace(crawled.settings, plugins=Conf(enabled=("fond",)))
+    [row] = crawled.rows("select url from frontier_ready order by url_key limit 1")
+    score = explain_url(crawled.lake, settings, row["url"], now_ms=time.time_ns() // 1_000_000).score
+    assert score is not None and score.terms["plug-in fond"] == 2.5
+    assert sum(score.terms.values()) == pytest.approx(score.score, abs=1e-6)
+
+
+class Fond:
+    """Likes every URL alike."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        pass
+
+    def score(self, rows: pa.Table) -> list[float]:
+        return [2.5] * rows.num_rows
