@@ -35,7 +35,7 @@ ASIDE: dict[str, dict[str, str]] = {
         "next_allowed_at": CLOCK, "addresses_expire_at": CLOCK, "failing_since": CLOCK, "probe_at": CLOCK,
         "robots": CLOCK + ": compared without its times", "delay_ms": PACE, "delay_reason": PACE, "backoff_ms": PACE,
         "first_byte_ms": PACE, "last_first_byte_ms": PACE, "response_ms": PACE, "month": CLOCK,
-        "month_requests": BOOKS, "requests": BOOKS,
+        "month_requests": BOOKS, "requests": BOOKS, "yields": "moving averages, in the order in which answers came",
     },
     "ledger": {
         "opened_at": CLOCK, "written_at": CLOCK, "seconds": CLOCK, "outcomes": BOOKS,

@@ -18,9 +18,8 @@ from tests.cycle import compare, crash_driver
 from tests.cycle.crash_driver import Job
 from tests.cycle.wheels import faults, new_lake, settings_for
 
-FLOOR_MS = 50
 PACE = {
-    "delay.floor_ms": str(FLOOR_MS),
+    "delay.floor_ms": "50",
     "delay.address_floor_ms": "10",
     "lake.buckets": "4",
     "recrawl.min_hours": "1",
@@ -49,13 +48,14 @@ class Ground:
     server: RunningServer
     settings: Settings
     folder: Path
+    slots: int = 2
     reference: list[Path] = field(default_factory=list)
     logged: list[int] = field(default_factory=list)  # requests logged when each was copied
     _copies: int = 0
 
-    def job(self, path: Path, *, slots: int = 2) -> Job:
+    def job(self, path: Path) -> Job:
         """Return the job of one cycle on a lake."""
-        return Job(path, self.settings.to_json(), slots)
+        return Job(path, self.settings.to_json(), self.slots)
 
     def new_lake(self) -> Path:
         """Make a lake with every host's front page in its inbox; all are equal."""
@@ -96,7 +96,7 @@ class Ground:
     def impolite(self, mark: int) -> list[str]:
         """Return a line for each request since a mark that came too soon, or while another was open."""
         rows = self.rows(mark)
-        delays = judge.delays(self.web, floor_ms=FLOOR_MS)
+        delays = judge.delays(self.web, floor_ms=self.settings.delay.floor_ms)
         overlaps = [
             f"{after.host}: {after.target} overlaps {before.target}" for before, after in judge.overlaps(rows)
         ]
@@ -123,12 +123,13 @@ class Ground:
 
 @contextmanager
 def ground(
-    folder: Path, *, hosts: int = 10, mix: Mix = MIX, cycles: int = 2, pace: Mapping[str, str] | None = None
-) -> Iterator[Ground]:
-    """Serve a web and turn the reference's cycles on it."""
+    folder: Path, *, hosts: int = 10, mix: Mix = MIX, cycles: int = 2, slots: int = 2,
+    pace: Mapping[str, str] | None = None,
+) -> Iterator[Ground]:  # fmt: skip
+    """Serve a web and turn the reference's cycles on it. slots: fetch partitions of a cycle."""
     web = ToyWeb(hosts=hosts, seed=5, mix=mix)
     with serve_in_thread(web, clock=lambda: NOON_MS) as server:
         settings = settings_for(web, folder, {**PACE, **(pace or {})})
-        made = Ground(web, server, settings, folder)
+        made = Ground(web, server, settings, folder, slots)
         made.turn_reference(cycles)
         yield made

@@ -15,10 +15,14 @@ import pytest
 import lake
 from lake import inbox, staging
 from pipelines.cycle import parts
+from pipelines.toyweb.hosts import Robots
+from tests.cycle import compare
 from tests.cycle.crash_driver import Death, Halt, Run, run, run_chain
-from tests.cycle.ground import Ground, ground
+from tests.cycle.ground import MIX, Ground, ground
+from tests.cycle.wheels import faults
 
 STEPS = ("claim", "finish", "attempt", "flush", "commit", "ledger", "drain", "sweep")
+BUDGET = 4
 HELD = (
     r"another cycle writes to .*: the lease .* is held by noria cycle \(host .+, process \d+\) "
     r"since \d{4}-.* UTC until \d{4}-.* UTC"
@@ -151,6 +155,46 @@ def test_p4_a_recoverer_that_comes_while_tables_are_committed_is_refused(
     halt.let_go()
     assert first.ended().word == "done"
     assert still.unequal(path, 2) == []
+
+
+def test_p1_a_kill_right_after_robots_txt_was_read_does_not_shorten_its_crawl_delay(tmp_path: Path) -> None:
+    patient = replace(MIX, kinds=(), robots=(Robots.DELAY,), pages=2)
+    with ground(tmp_path, hosts=4, mix=patient, cycles=0) as place:
+        path, mark = place.new_lake(), place.mark()
+        assert run(replace(place.job(path), death=Death(("after hold",)))).word == "killed"
+        assert not list(path.glob("staging/*/fetch/*/a001/part-*"))
+        assert run(place.job(path)).word == "done"
+        slow = [row for row in place.rows(mark) if place.web.crawl_delay_ms(row.host)]
+        assert len(slow) >= 3
+        assert place.impolite(mark) == []
+        assert faults(path) == []
+
+
+def test_p6_no_host_gets_more_than_its_month_and_every_request_is_booked_whatever_is_killed(
+    tmp_path: Path,
+) -> None:
+    with ground(tmp_path, cycles=0, pace={"budget.requests_per_month": str(BUDGET)}) as place:
+        path, mark, kills = place.new_lake(), place.mark(), 0
+        for cycle in (1, 2):
+            for moment, skip in (
+                ("before answer", 3),
+                ("after flush", 0),
+                ("after send", 5),
+                ("before answer", 2),
+            ):
+                kills += run(replace(place.job(path), death=Death((moment,), skip=skip))).word == "killed"
+            while lake.open(path).cycle < cycle:
+                assert run(place.job(path)).word == "done"
+        books = place.books(path, mark)
+        assert kills >= 4
+        assert all(saw <= told <= BUDGET for told, saw in books.values()), books
+        assert sum(told - saw for told, saw in books.values()) <= kills
+        assert sum(told == BUDGET for told, _ in books.values()) >= 3
+        spent = place.mark()
+        assert run(place.job(path)).word == "done"  # nobody may be asked any more, and that is no fault
+        assert [row.host for row in place.rows(spent) if books.get(row.host, (0, 0))[0] == BUDGET] == []
+        assert faults(path) == [] and list(compare.warc_faults(path)) == []
+        assert place.impolite(mark) == []
 
 
 @pytest.mark.slow
