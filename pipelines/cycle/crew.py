@@ -188,6 +188,11 @@ class Crew:
         host.settle(
             self.policy.delay, outcome, first_byte_ms=exchange.first_byte_ms, total_ms=exchange.total_ms
         )
+        if item.kind != "robots":  # what robots.txt says of a host's health is learnt apart
+            host.answered(outcome, exchange.first_byte_ms)
+        if item.kind == "page" and outcome is Outcome.OK:
+            host.row["pages"] = (host.row["pages"] or 0) + 1
+        host.row["body_bytes"] = (host.row["body_bytes"] or 0) + len(exchange.body)
         if outcome in HOST_FAULTS:
             self._ail(host, epoch_ms)
         wish = self._retry_after(exchange, epoch_ms)
@@ -296,12 +301,14 @@ class Crew:
         )
         owner.touched = True
         if state is RobotsState.UNREACHABLE:
-            row["failures"] = min(failures, 32_767)
-            row["health"] = Outcome.ROBOTS_UNREACHABLE.value
-            row["failing_since"] = row["failing_since"] or moment(epoch_ms)
-            row["probe_at"] = moment(expires)
+            if exchange.outcome not in HOST_FAULTS:  # those are entered by `settle`
+                row["failures"] = min(failures, 32_767)
+                row["health"] = Outcome.ROBOTS_UNREACHABLE.value
+                row["failing_since"] = row["failing_since"] or moment(epoch_ms)
+                row["probe_at"] = moment(expires)
             self._skip_site(owner, item.site)
             return
+        owner.is_well()
         self.note_listed(owner, item.site, epoch_ms=epoch_ms)
         row["crawl_delay_ms"] = rules.crawl_delay_ms(self.policy.product) if rules else None
         owner.settle_delay(self.policy.delay)

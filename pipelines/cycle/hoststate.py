@@ -120,10 +120,18 @@ class HostState:
             self.down = True
             row["failures"] = min((row["failures"] or 0) + 1, 32_767)
             row["health"] = outcome.value
-        elif outcome not in UNASKED and first_byte_ms is not None:
-            row["failures"], row["health"], row["failing_since"], row["probe_at"] = 0, "ok", None, None
         self.settle_delay(policy)
         self.touched = True
+
+    def answered(self, outcome: Outcome, first_byte_ms: int | None) -> None:
+        """Note that the host talks to us: an answer of any kind ends its failures."""
+        if first_byte_ms is not None and outcome not in UNASKED and outcome not in HOST_FAULTS:
+            self.is_well()
+
+    def is_well(self) -> None:
+        """Forget the failures of the host itself."""
+        row = self.row
+        row["failures"], row["health"], row["failing_since"], row["probe_at"] = 0, "ok", None, None
 
     def spend(self, month: int) -> None:
         """Count a request that is about to be sent."""

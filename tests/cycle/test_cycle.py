@@ -8,7 +8,8 @@ import pytest
 
 from pipelines.net import warc
 from pipelines.rules import urls
-from pipelines.toyweb import Mix, ToyWeb, judge, serve_in_thread
+from pipelines.toyweb import Kind, Mix, ToyWeb, judge, serve_in_thread
+from pipelines.toyweb.hosts import Robots
 from tests.cycle.wheels import Crawl, crawl, faults
 
 
@@ -126,3 +127,21 @@ def test_the_index_names_every_file_and_its_records(crawled: Crawl) -> None:
 def test_p10_the_same_lake_and_clock_give_the_same_plan(crawled: Crawl) -> None:
     planned = [report.planned for report in crawled.reports]
     assert planned[0] >= 20 and planned[1] > planned[0]
+
+
+def test_a_host_whose_robots_txt_is_unreachable_is_probed_and_otherwise_left_alone(crawled: Crawl) -> None:
+    ill = [host.name for host in crawled.web.hosts if host.robots is Robots.ERROR and host.kind is Kind.PLAIN]
+    assert ill
+    asked = [row.target for row in crawled.server.log.rows() if row.host.partition(":")[0] in ill]
+    assert asked == ["/robots.txt"] * len(ill), "one probe in three cycles, an hour apart"
+    told = {row["host"]: row for row in crawled.rows("select host, health, failures, probe_at from hosts")}
+    for name in ill:
+        assert told[name]["health"] == "robots_unreachable" and told[name]["probe_at"] is not None
+
+
+def test_the_host_table_counts_pages_and_bytes(crawled: Crawl) -> None:
+    told = {row["host"]: row["pages"] for row in crawled.rows("select host, pages from hosts where pages > 0")}
+    counted = crawled.rows(
+        "select host, count(*) n from captures where kind = 'page' and outcome = 'ok' group by host"
+    )
+    assert told == {row["host"]: row["n"] for row in counted}
