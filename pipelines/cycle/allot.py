@@ -14,7 +14,7 @@ from lake import staging
 from pipelines.cycle import policies
 from pipelines.cycle.frontier import Ints, column
 from pipelines.cycle.turn import Turn
-from pipelines.rules import budget
+from pipelines.rules import budget, priority
 
 
 def allot(turn: Turn) -> dict[str, Any]:
@@ -41,7 +41,9 @@ def allot(turn: Turn) -> dict[str, Any]:
 
 def _demanded(turn: Turn) -> pa.Table:
     parts = [
-        staging.read_table(turn.staged("plan", f"demand-{group:04d}.arrow")) for group in range(turn.groups)
+        staging.read_table(turn.staged("plan", f"{kind}-{group:04d}.arrow"))
+        for group in range(turn.groups)
+        for kind in ("demand", "companions")
     ]
     found = [
         staging.read_table(turn.staged("plan", f"addresses-{group:04d}.arrow"))
@@ -53,7 +55,7 @@ def _demanded(turn: Turn) -> pa.Table:
         place = rows.column_names.index(name) if name in rows.column_names else rows.num_columns
         rows = rows.remove_column(place) if place < rows.num_columns else rows
         rows = rows.add_column(place, name, column)
-    return rows
+    return rows.sort_by([("host_key", "ascending"), ("host", "ascending")]).combine_chunks()
 
 
 def allowances(turn: Turn, rows: pa.Table) -> tuple[Ints, Ints]:
@@ -62,6 +64,7 @@ def allowances(turn: Turn, rows: pa.Table) -> tuple[Ints, Ints]:
     delay = policies.delay_policy(settings)
     rules = policies.budget_policy(settings)
     delays = np.maximum(column(rows, "delay_ms"), delay.floor_ms)
+    order = _turns(turn, rows)
     month = budget.monthly_budget(rules, delay_ms=delays, own=column(rows, "month_budget", -1))
     left = budget.left_this_month(
         month,
@@ -73,7 +76,11 @@ def allowances(turn: Turn, rows: pa.Table) -> tuple[Ints, Ints]:
         window_ms=settings.window.seconds * 1_000,
         delay_ms=delays,
         response_ms=column(rows, "response_ms"),
-        starts_in_ms=np.maximum(column(rows, "next_allowed_at") - turn.opened_ms, 0),
+        starts_in_ms=np.clip(
+            column(rows, "next_allowed_at") - turn.opened_ms,
+            0,
+            np.maximum(delays, policies.longest_pause_ms(settings)),
+        ),
     )
     robots = _robots_due(turn, rows)
     sitemaps = column(rows, "sitemaps_due")
@@ -82,16 +89,39 @@ def allowances(turn: Turn, rows: pa.Table) -> tuple[Ints, Ints]:
     wanted = np.minimum(np.minimum(column(rows, "due"), room), np.maximum(left - others, left > robots))
     wanted = np.where(_ailing(turn, rows), np.minimum(wanted, 1), wanted)
     wanted = np.where(_unreachable(turn, rows), 0, wanted)
-    wanted = _cap_domains(rules, rows, wanted)
+    wanted = _cap_domains(rules, rows, wanted, order)
     lists_only = (wanted == 0) & (column(rows, "due") == 0) & (sitemaps > 0) & (fits > 0) & (left > robots)
     lists_only &= ~_unreachable(turn, rows)
     need = np.where((wanted > 0) | lists_only, wanted + others, 0)
-    granted = _cap_labels(turn, rows, np.minimum(need, left))
+    granted = _cap_labels(turn, rows, np.minimum(need, left), order)
     capped = granted < need
     wanted = np.where(capped, np.clip(granted - robots, 0, wanted), wanted)
-    share = budget.water_fill(wanted, total=_most(turn), weight=rows["score"].to_numpy().astype(np.float64))
+    weight = rows["score"].to_numpy().astype(np.float64)
+    share = budget.water_fill(wanted, total=_most(turn), weight=weight, order=order)
     most = np.where(_limited(turn, rows), granted, left)
-    return share, np.where((share > 0) | (lists_only & (granted > 0)), most, 0)
+    asked = (share > 0) | (lists_only & (granted > 0))
+    beside = _accompanies(rows, asked) & ~_unreachable(turn, rows)
+    return share, np.where(asked, most, np.where(beside, left, 0))
+
+
+def _turns(turn: Turn, rows: pa.Table) -> Ints:
+    """Return the order in which hosts are served when the cycle cannot take all of them."""
+    before = column(rows, "added_cycle") - 1
+    asked = np.where(rows["last_cycle"].is_valid().to_numpy(), column(rows, "last_cycle"), before)
+    return budget.turns(
+        asked=asked,
+        weight=rows["score"].to_numpy().astype(np.float64),
+        chance=priority.uniform(column(rows, "host_key") + np.arange(rows.num_rows), salt=turn.seed),
+        round_cycles=max(rows.num_rows / _most(turn), 1.0),
+    )
+
+
+def _accompanies(rows: pa.Table, asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which hosts a host that is asked needs in its partition: its robots.txt lies there."""
+    texts = rows["companion"].filter(pa.array(asked)).drop_null().to_pylist()
+    names = pa.array(sorted({name for text in texts for name in text.split()}), pa.string())
+    needed: npt.NDArray[np.bool_] = pc.is_in(rows["host"], names).to_numpy()
+    return needed
 
 
 def _most(turn: Turn) -> int:
@@ -121,15 +151,16 @@ def _limited(turn: Turn, rows: pa.Table) -> npt.NDArray[np.bool_]:
     return np.asarray(limited.to_numpy(), dtype=np.bool_)
 
 
-def _cap_labels(turn: Turn, rows: pa.Table, requests: Ints) -> Ints:
-    """Cut the requests of a label's hosts to its budget: one round for each host first, the rest by score."""
+def _cap_labels(turn: Turn, rows: pa.Table, requests: Ints, order: Ints) -> Ints:
+    """Cut the requests of a label's hosts to its budget: one round for each host in turn first, the rest by score."""
     granted = requests.copy()
     labels = rows["label"].to_numpy(zero_copy_only=False)
     score = rows["score"].to_numpy().astype(np.float64)
     for label, most in sorted(turn.settings.budget.labels.items()):
         mine = np.flatnonzero(labels == label)
         if len(mine):
-            granted[mine] = budget.water_fill(requests[mine], total=most, weight=score[mine])
+            among = np.argsort(np.argsort(order)[mine])
+            granted[mine] = budget.water_fill(requests[mine], total=most, weight=score[mine], order=among)
     return granted
 
 
@@ -140,17 +171,18 @@ def _ailing(turn: Turn, rows: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def _unreachable(turn: Turn, rows: pa.Table) -> npt.NDArray[np.bool_]:
-    waits: npt.NDArray[np.bool_] = column(rows, "probe_at") > turn.opened_ms
+    longest = turn.settings.health.probe_max_seconds * 1_000  # later ones: a clock that ran ahead
+    ahead = column(rows, "probe_at") - turn.opened_ms
+    waits: npt.NDArray[np.bool_] = (ahead > 0) & (ahead <= longest)
     return waits
 
 
-def _cap_domains(rules: budget.BudgetPolicy, rows: pa.Table, wanted: Ints) -> Ints:
-    """Cut each registrable domain to its hosts and pages a cycle; the heavier, then the earlier host goes first."""
+def _cap_domains(rules: budget.BudgetPolicy, rows: pa.Table, wanted: Ints, order: Ints) -> Ints:
+    """Cut each registrable domain to its hosts (those whose turn it is) and its pages (evenly) a cycle."""
     domain = rows["domain"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
-    order = np.argsort(-rows["score"].to_numpy(), kind="stable")
     ones = np.where(wanted[order] > 0, 1, 0)
     served = budget.cap_by_group(ones, group=domain[order], most=rules.hosts_per_domain)
-    capped = budget.cap_by_group(
+    capped = budget.level_by_group(
         np.where(served > 0, wanted[order], 0), group=domain[order], most=rules.pages_per_domain_cycle
     )
     out = np.empty_like(wanted)
@@ -164,7 +196,7 @@ def pack(turn: Turn, rows: pa.Table, share: Ints) -> tuple[Ints, int]:
     Hosts that share an address, and hosts whose robots.txt lies on another, stay together. The groups with
     most URLs are placed first, each into the partition with the least so far; ties fall by name.
     """
-    wanted = np.flatnonzero(share > 0)
+    wanted = np.flatnonzero((share > 0) | _accompanies(rows, share > 0))
     names, addresses = rows["host"].to_pylist(), rows["address"].to_pylist()
     companions = rows["companion"].to_pylist()
     count = turn.settings.plan.partitions or turn.slots
@@ -172,8 +204,8 @@ def pack(turn: Turn, rows: pa.Table, share: Ints) -> tuple[Ints, int]:
     leader = _Leaders()
     for at in wanted:
         leader.join(names[at], f"@{addresses[at]}" if addresses[at] else names[at])
-        if companions[at]:
-            leader.join(names[at], companions[at])
+        for companion in (companions[at] or "").split() if share[at] else ():
+            leader.join(names[at], companion)
     together: dict[str, list[int]] = {}
     for at in wanted:
         together.setdefault(leader.of(names[at]), []).append(int(at))

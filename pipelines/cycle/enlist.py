@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from lake import staging
 from lake.snapshot import Lake
-from pipelines.cycle import journal, parts
+from pipelines.cycle import journal, parts, policies
 from pipelines.cycle.crew import HOST_COLUMNS
 from pipelines.cycle.hoststate import HostState, Item, RobotsCopy, epoch_ms
 from pipelines.cycle.turn import Turn
 from pipelines.rules import metadata
-from pipelines.rules.delay import DelayPolicy
+from pipelines.rules.delay import DelayPolicy, wait_left_ms
 from pipelines.rules.outcome import HOST_FAULTS, Outcome
 from pipelines.rules.robots import Rules
 from pipelines.rules.robots_policy import RobotsState
@@ -53,6 +53,7 @@ class Roster:
     queues: dict[str, deque[Item]]
     earlier: Earlier
     bodies: dict[str, bytes]
+    longest_ms: int = 2**62  # the longest pause that anything but a crawl-delay can ask for
 
     def hosts(self, policy: DelayPolicy, *, now_ms: int, epoch_ms: int) -> Iterator[HostState]:
         """Yield every host as it stands at `now_ms` (monotonic), which is `epoch_ms` since 1970."""
@@ -81,10 +82,12 @@ class Roster:
         host.settle_delay(policy)
         host.pause = host.delay
         until = max(epoch_ms(known["next_allowed_at"]), self.earlier.told.holds.get(identity, 0))
+        longest = max(self.longest_ms, host.delay.ms)
+        wait = wait_left_ms(next_allowed_ms=until, now_ms=now_epoch_ms, longest_ms=longest)
         if spent:
-            until = max(until, now_epoch_ms + host.delay.ms)
-            host.next_epoch_ms = until
-        host.next_ms = now_ms + max(until - now_epoch_ms, 0)
+            wait = max(wait, host.delay.ms)
+            host.next_epoch_ms = now_epoch_ms + wait
+        host.next_ms = now_ms + wait
         return host
 
 
@@ -112,7 +115,8 @@ def read(turn: Turn, partition: int, base: Path, attempt: parts.Attempt, lake: L
     plan = plan.filter(pc.equal(plan["partition"], partition))
     earlier = read_earlier(base, attempt)
     rows = plan.to_pylist()
-    return Roster(rows, _queues(turn, partition, earlier.done), earlier, _robots_bodies(lake, rows, earlier))
+    queues, bodies = _queues(turn, partition, earlier.done), _robots_bodies(lake, rows, earlier)
+    return Roster(rows, queues, earlier, bodies, policies.longest_pause_ms(turn.settings))
 
 
 def read_earlier(base: Path, attempt: parts.Attempt) -> Earlier:

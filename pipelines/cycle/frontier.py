@@ -121,6 +121,16 @@ def due_later(turn: Turn, lake: Lake, group: int) -> pa.Table:
     return rows.select(columns)
 
 
+def host_rows(turn: Turn, lake: Lake, group: int, names: list[str]) -> pa.Table:
+    """Return the HOSTS rows of some hosts of a group, new ones made on the spot, sorted by host."""
+    if not names:
+        return HOSTS.arrow.empty_table()
+    known = lake.read("hosts", partitions={"bucket": turn.bucket_range(group)}).select(HOSTS.arrow.names)
+    known = known.filter(pc.is_in(known["host"], pa.array(names, pa.string())))
+    missing = sorted(set(names) - set(known["host"].to_pylist()))
+    return pa.concat_tables([known, fresh_hosts(turn, missing)]).sort_by("host")
+
+
 def fresh_hosts(turn: Turn, names: list[str]) -> pa.Table:
     """Return HOSTS rows for hosts that the lake meets for the first time."""
     keys = np.array([urls.host_key(name) for name in names], dtype=np.int64)

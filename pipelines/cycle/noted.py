@@ -72,11 +72,13 @@ def with_sitemaps(turn: Turn, rows: pa.Table, noted: pa.Table) -> pa.Table:
 
 
 def with_labels(hosts: pa.Table, rows: pa.Table) -> pa.Table:
-    """Return host rows in which those without a label have that of their first labelled URL, by key."""
+    """Return host rows in which those without a label have that of their labelled URL nearest to a seed."""
     bare = hosts["host"].filter(hosts["label"].is_null()).combine_chunks()
     says = pc.fill_null(pc.match_substring_regex(rows["meta"], _LABELLED), False)
     told = rows.filter(says)
-    told = told.filter(pc.is_in(told["host"], bare)).sort_by("url_key")
+    told = told.filter(pc.is_in(told["host"], bare)).sort_by(
+        [("depth", "ascending"), ("url_key", "ascending")]
+    )
     if not told.num_rows:
         return hosts
     labels: dict[str, str] = {}

@@ -36,6 +36,12 @@ def delay_policy(settings: Settings) -> DelayPolicy:
     )
 
 
+def longest_pause_ms(settings: Settings) -> int:
+    """Return the longest pause that anything but a crawl-delay can ask for."""
+    delay = settings.delay
+    return max(delay.floor_ms, delay.patience_ms, delay.backoff_max_ms, delay.retry_after_max_seconds * 1_000)
+
+
 def budget_policy(settings: Settings) -> BudgetPolicy:
     """Return what settings say of budgets."""
     budget = settings.budget

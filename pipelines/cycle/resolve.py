@@ -11,9 +11,11 @@ import pyarrow as pa
 from lake import staging
 from lake.schema import TIMESTAMP
 from pipelines.cycle import policies
+from pipelines.cycle.frontier import host_rows
 from pipelines.cycle.hoststate import epoch_ms, moment
 from pipelines.cycle.turn import Turn
 from pipelines.net.dns import DnsError, Resolver
+from pipelines.rules import urls
 from pipelines.rules.addresses import AddressPolicy, refusal
 from pipelines.rules.outcome import Outcome
 
@@ -39,16 +41,20 @@ class Found(NamedTuple):
 
 
 def resolve(turn: Turn, group: int) -> dict[str, Any]:
-    """Stage `plan/addresses-G.arrow`, a row a demanded host, in the order of the demand.
+    """Stage `plan/addresses-G.arrow`, a row a demanded host, in the order of the demand, then one a companion.
 
-    The only part of the plan that asks the network; its answers are staged, so that the rest can be repeated.
+    Companions that have nothing due themselves are staged too: `plan/companions-G.arrow`, HOSTS columns and
+    `due` = 0. This is the only part of the plan that asks the network; its answers are staged, so that the rest
+    can be repeated.
     """
     if found := turn.done("resolve", group):
         return found
-    hosts = staging.read_table(
-        turn.staged("plan", f"demand-{group:04d}.arrow"),
-        columns=["host", "addresses", "addresses_expire_at", "probe_at"],
-    ).to_pylist()
+    company = companions(turn, group)
+    demanded = staging.read_table(turn.staged("plan", f"demand-{group:04d}.arrow"))
+    company = company.select(demanded.column_names)
+    staging.write_table(turn.staged("plan", f"companions-{group:04d}.arrow"), company)
+    names = ["host", "addresses", "addresses_expire_at", "probe_at"]
+    hosts = pa.concat_tables([demanded.select(names), company.select(names)]).to_pylist()
     answers = asyncio.run(_look_up(turn, hosts))
     policy = policies.address_policy(turn.settings)
     rows = [
@@ -65,6 +71,25 @@ def resolve(turn: Turn, group: int) -> dict[str, Any]:
     return turn.finish(
         "resolve", group, {"hosts": len(rows), "faults": sum(row[2] is not None for row in rows)}
     )
+
+
+def companions(turn: Turn, group: int) -> pa.Table:
+    """Return the rows of a group's hosts that another group's, or its own, hosts with something due need beside them."""
+    named: set[str] = set()
+    due: set[str] = set()
+    low, high = turn.key_range(group)
+    for other in range(turn.groups):
+        rows = staging.read_table(
+            turn.staged("plan", f"demand-{other:04d}.arrow"), columns=["host", "companion"]
+        )
+        for text in rows["companion"].drop_null().to_pylist():
+            named.update(text.split())
+        if other == group:
+            due.update(rows["host"].to_pylist())
+    mine = sorted(name for name in named - due if low <= urls.host_key(name) <= high)
+    found = host_rows(turn, turn.lake(), group, mine)
+    nothing = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
+    return found.append_column("due", nothing).append_column("sitemaps_due", nothing)
 
 
 async def _look_up(turn: Turn, hosts: list[dict[str, Any]]) -> list[Found]:
