@@ -55,7 +55,10 @@ class Harvest:
 
 
 def visits_of(turn: Turn, group: int, partitions: int) -> pa.Table:
-    """Return the group's answers that say something of their patterns, with the gate's verdict, in order of time."""
+    """Return the group's answers that say something of their patterns, with the gate's verdict.
+
+    In the order of URLs: what a cycle brought must not depend on who was asked first.
+    """
     first, last = turn.key_range(group)
     tables = []
     for number in range(partitions):
@@ -68,7 +71,7 @@ def visits_of(turn: Turn, group: int, partitions: int) -> pa.Table:
         tables.append(mine.filter(pc.is_valid(mine["skeleton"])))
     if not tables:
         return pa.table({name: [] for name in ("url", "host", "skeleton", "leads_away", "duplicate")})
-    return pa.concat_tables(tables).sort_by([("request_ms", "ascending"), ("url", "ascending")])
+    return pa.concat_tables(tables).sort_by("url")
 
 
 def reap(

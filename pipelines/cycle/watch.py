@@ -67,6 +67,7 @@ class _Host:
     sampled: frozenset[str] = frozenset()
     pages: dict[int | str, int] = field(default_factory=dict)
     sizes: dict[str, list[int]] = field(default_factory=dict)  # of the last pages, by pattern
+    payloads: set[str] = field(default_factory=set)  # of the host's pages in this attempt, by digest
 
 
 class Watch:
@@ -76,7 +77,6 @@ class Watch:
         self._cycle, self._policy = cycle, policy
         self._hosts: dict[str, _Host] = {}
         self._digests: dict[str, str] = {}  # by URL
-        self._payloads: set[str] = set()
         self.is_new: Callable[[int], bool] = lambda key: True
         """Says whether nobody has seen a URL key; a wrong no is borne."""
 
@@ -122,11 +122,11 @@ class Watch:
             host = self._hosts[item.host] = _Host(PatternYields(policy=self._policy), {})
         pattern = path_pattern(item.url, self._policy.slug_chars)
         ok = exchange.outcome is Outcome.OK
-        known = digest is not None and digest in self._payloads
-        skeleton = self._skeleton(host, pattern, body) if ok and body and not known else NO_PAGE
+        skeleton = self._skeleton(host, pattern, body) if ok and body else NO_PAGE
         notes = self._notes(host, item, skeleton, digest, title) if ok else None
-        new = skeleton != NO_PAGE and notes is None
+        new = skeleton != NO_PAGE and notes is None and digest not in host.payloads
         if digest is not None:
+            host.payloads.add(digest)
             self._remember(item.url, digest)
         repeated = skeleton > 0 and (row := host.yields.by_pattern.get(pattern)) and skeleton in row.skeletons
         away, out = self._ways_out(host, item, pattern, links) if repeated or not new else (False, False)
@@ -170,7 +170,7 @@ class Watch:
             return "same_as_referrer"
         if item.hop and (found := _LOGIN.search(item.url.partition("?")[0])):
             return f"login: redirected to {found[0]}"
-        mark = skeleton if skeleton > 0 else digest if digest in self._payloads else None
+        mark = skeleton if skeleton > 0 else digest if digest in host.payloads else None
         if mark is not None:
             count = host.pages[mark] = host.pages.pop(mark, -1) + 1
             if len(host.pages) > 4 * EQUAL_PAGES:
@@ -181,7 +181,6 @@ class Watch:
 
     def _remember(self, url: str, digest: str) -> None:
         self._digests[url] = digest
-        self._payloads.add(digest)
         if len(self._digests) > REMEMBERED:
             for old in list(self._digests)[: REMEMBERED // 2]:
-                self._payloads.discard(self._digests.pop(old))
+                del self._digests[old]

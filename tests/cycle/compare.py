@@ -24,7 +24,7 @@ ASIDE: dict[str, dict[str, str]] = {
         "fetch_time": CLOCK, "request_ms": CLOCK, "first_byte_ms": PACE, "response_ms": PACE, "delay_ms": PACE,
         "delay_reason": PACE, "warc_filename": WHERE, "warc_record_offset": WHERE, "warc_record_length": WHERE,
         "record_id": ATTEMPT, "attempt": ATTEMPT, "refers_to": CLOCK + ": that of the original's record",
-        "warc_segment": "the fetch partition",
+        "warc_segment": "the fetch partition", "notes": "hang on what an attempt saw before",
         "wire_bytes": "the Date header and kept connections change an answer's head by some bytes",
     },
     "contents": {
