@@ -93,7 +93,7 @@ def salvage(task: FetchTask) -> dict[str, Any]:
     ) as held:
         if found := task.turn.done("fetch", task.partition):
             return found
-        manifest = _Run(task, held, lambda: False).close_out()
+        manifest = uvloop.run(_Run(task, held, lambda: False).run(ask=False))
     return task.turn.finish("fetch", task.partition, manifest)
 
 
@@ -120,28 +120,22 @@ class _Run:
     still_wanted: Callable[[], bool]
     clock: Clock = field(default_factory=SystemClock)
 
-    async def run(self) -> dict[str, Any]:
-        """Fetch until the queue is empty, the window closes, or a stop is asked for."""
+    async def run(self, *, ask: bool = True) -> dict[str, Any]:
+        """Fetch until the queue is empty, the window closes, or a stop is asked for.
+
+        ask: False = give the partition up: close it with what earlier attempts left.
+        """
         self._prepare()
         try:
             await self.fetcher.open()
             self._enlist(self.lake)
-            await self._crawl()
+            if ask:
+                await self._crawl()
             self.keeper.flush(self.crew, final=True)
         finally:
             await self.fetcher.close()
             self.keeper.close()
-        return self._manifest()
-
-    def close_out(self) -> dict[str, Any]:
-        """Take over what earlier attempts left, ask for nothing, and return the manifest."""
-        self._prepare()
-        try:
-            self._enlist(self.lake)
-            self.keeper.flush(self.crew, final=True)
-        finally:
-            self.keeper.close()
-        return {**self._manifest(), "stopped": False, "given_up": True}
+        return {**self._manifest(), "given_up": not ask}
 
     # --- setting up ---
 
@@ -415,7 +409,6 @@ class _Run:
             "left": self.crew.left,
             "stopped": self.stop_path.exists(),
             "elapsed_ms": self.clock.monotonic_ms() - self.started_ms,
-            "given_up": False,
         }
 
 

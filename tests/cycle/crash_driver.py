@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
@@ -19,12 +20,16 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 import lake.commit
 from lake import inbox, staging, upkeep
 from lake.errors import LakeError
-from pipelines.cluster import InlineRunner
+from pipelines import cluster
+from pipelines.cluster import InlineRunner, Runner
 from pipelines.config import Settings
 from pipelines.cycle import fetch, graph, parts
+from pipelines.cycle.fetch import FetchTask
 from pipelines.cycle.journal import Journal
 from pipelines.cycle.keeper import Keeper
 from pipelines.cycle.turn import Turn
@@ -81,7 +86,11 @@ class Halt:
 
 @dataclass(frozen=True)
 class Job:
-    """One run. slots: threads of the runner. partition: fetch this one only, as a worker does, and run no cycle."""
+    """One run. slots: threads of the runner. partition: fetch this one only, as a worker does, and run no cycle.
+
+    workers: processes of a local Dask cluster that the cycle runs on; 0 = threads of the run's own process.
+    deadly: a worker that fetches partition 0 kills itself once it has sent some requests.
+    """
 
     path: Path
     settings_json: str
@@ -90,6 +99,8 @@ class Job:
     halt: Halt | None = None
     lease_seconds: int = graph.LEASE_SECONDS
     partition: int | None = None
+    workers: int = 0
+    deadly: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +121,7 @@ class Run:
 
     def __init__(self, job: Job) -> None:
         self._ours, theirs = _CONTEXT.Pipe(duplex=False)
-        self.process: BaseProcess = _CONTEXT.Process(target=_main, args=(job, theirs), daemon=True)
+        self.process: BaseProcess = _CONTEXT.Process(target=_main, args=(job, theirs), daemon=not job.workers)
         self.process.start()
         theirs.close()
 
@@ -119,6 +130,14 @@ class Run:
         """The process."""
         assert self.process.pid is not None
         return self.process.pid
+
+    def workers(self) -> list[psutil.Process]:
+        """Return the worker processes of its Dask cluster."""
+        try:
+            children = psutil.Process(self.pid).children()
+        except psutil.NoSuchProcess:
+            return []
+        return [child for child in children if "spawn_main" in " ".join(_words_of(child))]
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -144,6 +163,13 @@ class Run:
             )
         self._ours.close()
         return said
+
+
+def _words_of(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.NoSuchProcess:
+        return []
 
 
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -198,7 +224,53 @@ def _work(job: Job, reporter: Quiet) -> dict[str, Any]:
         assert plain is not None
         turn = Turn.from_json(plain, root=str(job.path), resumed=True)
         return fetch.fetch_partition(fetch.FetchTask(turn, job.partition, "a worker of the test"))
-    return asdict(graph.run_cycle(job.path, settings, reporter=reporter, runner=InlineRunner(job.slots)))
+    runner: Runner = InlineRunner(job.slots)
+    if job.workers:
+        runner = cluster.start(
+            scheduler=None,
+            workers=job.workers,
+            memory_bytes=2**31,
+            dashboard_port=0,
+            tries=settings.fetch.tries,
+        )
+    if job.deadly:
+        fetch.FetchTask = DeadlyTask  # type: ignore[misc]
+    try:
+        return asdict(graph.run_cycle(job.path, settings, reporter=reporter, runner=runner))
+    finally:
+        runner.close()
+
+
+@dataclass(frozen=True)
+class DeadlyTask(FetchTask):
+    """A fetch task that is the death of its worker."""
+
+    @property
+    def base(self) -> Path:
+        """The folder of attempts; who looks here in a worker, to begin one, does not live long."""
+        if self.partition == 0 and _in_worker():
+            threading.Thread(target=_die_of, args=(super().base,), daemon=True).start()
+        return super().base
+
+
+def _in_worker() -> bool:
+    from distributed import get_worker
+
+    try:
+        get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+def _die_of(base: Path) -> None:
+    """Die when the newest attempt has sent three requests, and the first of all has written a part."""
+    while True:
+        newest = max(base.glob("a*/journal"), default=None)
+        sent = newest is not None and newest.stat().st_size >= 3 * 25
+        if sent and (newest != base / "a001" / "journal" or any(base.glob("a001/part-*.json"))):
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.01)
 
 
 class _Marks:
