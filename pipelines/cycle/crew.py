@@ -76,9 +76,8 @@ class Crew:
     """Sitemaps found that lie on another host than the one that names them, by (that host, address): merge tells it."""
     left: int = 0  # items queued
     watch: Watch | None = None
-    _waiting_for: dict[str, list[str]] = field(
-        default_factory=dict
-    )  # host -> hosts waiting for its robots item
+    apart: set[str] = field(default_factory=set)
+    """Sites whose robots.txt redirects to a host of another partition: nothing more is asked of them in this cycle."""
 
     def enlist(self, host: HostState) -> None:
         """Bring a host in with its queue; it enters the heap at its `next_ms` if it has something to do."""
@@ -118,6 +117,9 @@ class Crew:
                 return self._pop(host)
             site = urls.site_of(item.url)
             copy = host.robots.get(site)
+            if site in self.apart:
+                self._skip_site(host, site)
+                continue
             if copy is None or copy.expires_ms <= epoch_ms:
                 return self._robots_item(host, site)
             if copy.state is RobotsState.UNREACHABLE:
@@ -169,10 +171,19 @@ class Crew:
         host.queue.clear()
         host.queue.extend(kept)
 
-    def drop(self, host: HostState) -> None:
+    def drop(self, host: HostState, epoch_ms: int) -> None:
         """Leave out all that is queued for a host: it stays on its shelf."""
+        self._leave_robots(host, epoch_ms)
         self.left -= len(host.queue)
         host.queue.clear()
+
+    def _leave_robots(self, host: HostState, epoch_ms: int) -> None:
+        """Where the rules of other hosts were to be read from a host that is not asked again, nobody can tell them."""
+        unread = [item for item in host.queue if item.kind == "robots"]
+        for item in unread:
+            host.queue.remove(item)
+            self.left -= 1
+            self._leave_unread(item, item.url, epoch_ms)
 
     def slowest(self, most: int) -> list[dict[str, Any]]:
         """Return the hosts whose queues take longest, with what makes them slow; those with nothing to do aside."""
@@ -199,6 +210,8 @@ class Crew:
         host.pause = host.delay if wish <= host.delay.ms else Delay(wish, "retry_after")
         rest = host.pause.ms + GUARD_MS + (CUT_OFF_MS if exchange.truncated in ("length", "time") else 0)
         host.next_ms, host.next_epoch_ms = now_ms + rest, epoch_ms + rest
+        if host.requests_left <= 0:
+            self._leave_robots(host, epoch_ms)
         self._give_back(host, now_ms)
 
     def _retry_after(self, exchange: Exchange, epoch_ms: int) -> int:
@@ -213,7 +226,7 @@ class Crew:
         row["probe_at"] = moment(
             epoch_ms + 1_000 * probe_seconds(self.policy.probe, failures=row["failures"])
         )
-        self.drop(host)
+        self.drop(host, epoch_ms)
 
     def _give_back(self, host: HostState, now_ms: int) -> None:
         goes_on = host.has_work()
@@ -256,7 +269,7 @@ class Crew:
         owner = self.hosts[urls.host_of(item.site + "/")]
         target = self._robots_target(item, exchange)
         if target is not None and urls.host_of(target) in self.hosts:
-            self._follow_robots(item, target, owner)
+            self._follow_robots(item, target, owner, epoch_ms)
             return
         owner.waiting = False
         if target is not None:
@@ -279,7 +292,9 @@ class Crew:
         self, owner: HostState, item: Item, exchange: Exchange, stranger: str, epoch_ms: int
     ) -> None:
         """The redirect leads to a host of another partition: the next plan puts the two into one."""
-        owner.row["companion"] = stranger
+        before = (owner.row["companion"] or "").split() if item.hop else []
+        owner.row["companion"] = " ".join([*before, stranger][-self.policy.robots.redirects :])
+        self.apart.add(item.site)
         owner.robots[item.site] = RobotsCopy(
             RobotsState.UNREACHABLE, None, exchange.status, None, epoch_ms, epoch_ms, exchange.url
         )
@@ -296,6 +311,10 @@ class Crew:
             self.bodies[digest] = body
         failures = (row["failures"] or 0) + 1
         expires = next_fetch_ms(self.policy.robots, state=state, fetched_ms=epoch_ms, failures=failures)
+        if (
+            rules is not None
+        ):  # a copy must outlast the pause that it asks for, or nothing but it would be asked
+            expires += rules.crawl_delay_ms(self.policy.product) or 0
         owner.robots[item.site] = RobotsCopy(
             state, rules, exchange.status, digest if rules else None, epoch_ms, expires, exchange.url
         )
@@ -310,11 +329,23 @@ class Crew:
             return
         owner.is_well()
         self.note_listed(owner, item.site, epoch_ms=epoch_ms)
+        if not item.hop:
+            row["companion"] = None
         row["crawl_delay_ms"] = rules.crawl_delay_ms(self.policy.product) if rules else None
         owner.settle_delay(self.policy.delay)
 
-    def _follow_robots(self, item: Item, target: str, owner: HostState) -> None:
+    def _leave_unread(self, item: Item, url: str, epoch_ms: int) -> None:
+        """Settle a site whose rules lie on a host that cannot be asked: they are unreachable."""
+        owner = self.hosts[urls.host_of(item.site + "/")]
+        owner.waiting = False
+        self._learn(owner, item, RobotsState.UNREACHABLE, b"", Exchange(url), None, epoch_ms)
+        self.wake(owner)
+
+    def _follow_robots(self, item: Item, target: str, owner: HostState, epoch_ms: int) -> None:
         host = urls.host_of(target)
+        if self.hosts[host].down or self.hosts[host].requests_left <= 0:
+            self._leave_unread(item, target, epoch_ms)
+            return
         hop = Item(
             target, host, urls.url_key(target, host), item.origin, kind="robots", site=item.site, source="robots",
             hop=item.hop + 1, chain=(*item.chain, item.url), via=item.url,

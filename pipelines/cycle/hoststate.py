@@ -10,6 +10,7 @@ from typing import Any
 from pipelines.cycle.moments import epoch_ms as epoch_ms
 from pipelines.cycle.moments import moment as moment
 from pipelines.cycle.sitemaps import HostSitemaps, rows_of
+from pipelines.rules.budget import booking_month
 from pipelines.rules.delay import Delay, DelayPolicy, moving_average_ms, next_backoff_ms, next_delay
 from pipelines.rules.outcome import HOST_FAULTS, UNASKED, Outcome
 from pipelines.rules.robots import Rules
@@ -136,8 +137,10 @@ class HostState:
     def spend(self, month: int) -> None:
         """Count a request that is about to be sent."""
         row = self.row
-        if row["month"] != month:
-            row["month"], row["month_requests"] = month, 0
+        booked = booking_month(row["month"], month)
+        if (row["month"] or 0) < booked:
+            row["month_requests"] = 0
+        row["month"] = booked
         row["month_requests"] = (row["month_requests"] or 0) + 1
         row["requests"] = (row["requests"] or 0) + 1
         self.requests_left -= 1
