@@ -16,7 +16,7 @@ from pipelines.toyweb.hosts import Robots
 from pipelines.toyweb.log import Row
 from tests.cycle import compare, crash_driver
 from tests.cycle.crash_driver import Job
-from tests.cycle.wheels import faults, new_lake, settings_for
+from tests.cycle.wheels import QUICK, faults, new_lake, settings_for
 
 PACE = {
     "delay.floor_ms": "50",
@@ -48,6 +48,7 @@ class Ground:
     server: RunningServer
     settings: Settings
     folder: Path
+    pace: Mapping[str, str]
     slots: int = 2
     reference: list[Path] = field(default_factory=list)
     logged: list[int] = field(default_factory=list)  # requests logged when each was copied
@@ -56,6 +57,12 @@ class Ground:
     def job(self, path: Path) -> Job:
         """Return the job of one cycle on a lake."""
         return Job(path, self.settings.to_json(), self.slots)
+
+    def words(self, path: Path) -> list[str]:
+        """Return the words of a command line that mean the same lake and settings; workers of a cluster are the slots."""
+        more = {"cluster.workers": str(self.slots), "cluster.dashboard_port": "0"}
+        pairs = [f"--set={name}={value}" for name, value in {**QUICK, **self.pace, **more}.items()]
+        return ["--lake", str(path), "--conf", str(self.folder / "toy.toml"), *pairs]
 
     def new_lake(self) -> Path:
         """Make a lake with every host's front page in its inbox; all are equal."""
@@ -129,7 +136,7 @@ def ground(
     """Serve a web and turn the reference's cycles on it. slots: fetch partitions of a cycle."""
     web = ToyWeb(hosts=hosts, seed=5, mix=mix)
     with serve_in_thread(web, clock=lambda: NOON_MS) as server:
-        settings = settings_for(web, folder, {**PACE, **(pace or {})})
-        made = Ground(web, server, settings, folder, slots)
+        paced = {**PACE, **(pace or {})}
+        made = Ground(web, server, settings_for(web, folder, paced), folder, paced, slots)
         made.turn_reference(cycles)
         yield made

@@ -24,7 +24,7 @@ from tests.cycle.wheels import faults
 STEPS = ("claim", "finish", "attempt", "flush", "commit", "ledger", "drain", "sweep")
 BUDGET = 4
 HELD = (
-    r"another cycle writes to .*: the lease .* is held by noria cycle \(host .+, process \d+\) "
+    r"another cycle writes to .*: the (?:lake|lease .*) is held by noria cycle \(host .+, process \d+\) "
     r"since \d{4}-.* UTC until \d{4}-.* UTC"
 )
 
