@@ -471,6 +471,32 @@ def toyweb(
         toyweb_cmd.run(hosts=hosts, port=port, seed=seed, log=log, conf=conf, tied=tied)
 
 
+@app.command()
+def simulate(  # noqa: PLR0913  an option each
+    hosts: Annotated[int, typer.Option(metavar="N", help="Hosts of the computed web.")] = 10_000,
+    urls: Annotated[int, typer.Option(metavar="N", help="Its URLs.")] = 10_000_000,
+    days: Annotated[float, typer.Option(metavar="N", help="Days to simulate.")] = 30.0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Another seed makes another web.")] = 1,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", metavar="FOLDER", help="Keep the lake there.", show_default=False)
+    ] = None,
+    window: Window = None,
+    max_pages: MaxPages = None,
+    conf: Conf = None,
+    pairs: Set = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """Simulate a month of crawling in minutes: the real rules, a pretend clock, a computed web."""
+    with errors.told():
+        from pipelines.app import simulate_cmd
+
+        flags = {"window.seconds": ("--window", window), "plan.max_pages": ("--max-pages", max_pages)}
+        settings = settings_of(None, conf, pairs, flags=flags, base=simulate_cmd.BASE)
+        asked = simulate_cmd.Asked(hosts, urls, days, seed, keep, as_json)
+        raise typer.Exit(simulate_cmd.run(settings, asked))
+
+
 def main() -> None:
     """Run the command line; the console script `noria`."""
     sys.exit(errors.run(app, sys.argv[1:]))
