@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -102,7 +103,7 @@ class DaskRunner:
         for _ in range(min(window, len(waiting))):
             self._submit(step, cycle, work, waiting.pop(), running, numbers)
         for future in running:
-            yield self._result(future, numbers[future.key])
+            yield self._result(future, step, numbers[future.key])
             future.release()
             if waiting:
                 self._submit(step, cycle, work, waiting.pop(), running, numbers)
@@ -115,13 +116,18 @@ class DaskRunner:
         numbers[future.key] = task.number
         running.add(future)
 
-    def _result(self, future: Any, number: int) -> dict[str, Any] | TaskLost:
+    def _result(self, future: Any, step: str, number: int) -> dict[str, Any] | TaskLost:
         from distributed import KilledWorker
 
         try:
             result: dict[str, Any] = future.result()
         except KilledWorker as killed:
             return TaskLost(number, str(killed))
+        except CancelledError as lost:
+            raise Failure(
+                f"the Dask cluster lost task {number} of step {step} (its scheduler ended, or was restarted); "
+                "nothing that was stored is lost: run the same command again to finish the cycle"
+            ) from lost
         return result
 
     def serve(self, install: Callable[..., str], *arguments: Any) -> str:
@@ -155,7 +161,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def ignore_interrupts() -> None:
-    """Make this process ignore Ctrl-C; for workers started later, by a nanny."""
+    """Make this process ignore Ctrl-C; for workers, of which a nanny may start more at any time."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -182,6 +188,8 @@ def start(
 def _join(scheduler: str) -> DaskRunner:
     from distributed import Client
 
+    for name in ("distributed.client", "distributed.utils"):  # tracebacks of what is told in a sentence here
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         client = Client(scheduler, timeout="10s", set_as_default=False)
     except (OSError, ValueError) as error:
@@ -216,5 +224,7 @@ def _local(workers: int, memory_bytes: int, dashboard_port: int) -> DaskRunner:
             silence_logs=40,
         )
         client = Client(cluster, set_as_default=False)
-        client.run(ignore_interrupts)
+        client.register_worker_callbacks(
+            ignore_interrupts
+        )  # also of workers that take the place of dead ones
     return DaskRunner(client, cluster, count)

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -155,7 +155,10 @@ def _writer_lease(lake_path: Path) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _stoppable(turn: Turn, reporter: Reporter) -> Iterator[None]:
-    """Ctrl-C (or SIGTERM) once: stop asking, finish and commit. Twice: stop at once; the next cycle recovers."""
+    """Ctrl-C (or SIGTERM) once: stop asking, finish and commit. Twice: stop at once; the next cycle recovers.
+
+    Fetchers on a cluster that is not ours outlive this process: whatever ends it, they are told to stop.
+    """
     calls = 0
     turn.staged("stop").unlink(missing_ok=True)  # what an earlier run of this cycle was told is over
 
@@ -175,6 +178,12 @@ def _stoppable(turn: Turn, reporter: Reporter) -> Iterator[None]:
             break
     try:
         yield
+    except LeaseLost:
+        raise  # the cycle is another's now, who decides what its fetchers do
+    except BaseException:
+        with suppress(OSError):
+            staging.write_manifest(turn.staged("stop"), {"signal": 0}, durable=False)
+        raise
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)

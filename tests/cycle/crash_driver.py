@@ -89,6 +89,7 @@ class Job:
     """One run. slots: threads of the runner. partition: fetch this one only, as a worker does, and run no cycle.
 
     workers: processes of a local Dask cluster that the cycle runs on; 0 = threads of the run's own process.
+    scheduler: of a running cluster.
     deadly: a worker that fetches partition 0 kills itself once it has sent some requests.
     """
 
@@ -100,6 +101,7 @@ class Job:
     lease_seconds: int = graph.LEASE_SECONDS
     partition: int | None = None
     workers: int = 0
+    scheduler: str | None = None
     deadly: bool = False
 
 
@@ -225,9 +227,9 @@ def _work(job: Job, reporter: Quiet) -> dict[str, Any]:
         turn = Turn.from_json(plain, root=str(job.path), resumed=True)
         return fetch.fetch_partition(fetch.FetchTask(turn, job.partition, "a worker of the test"))
     runner: Runner = InlineRunner(job.slots)
-    if job.workers:
+    if job.workers or job.scheduler:
         runner = cluster.start(
-            scheduler=None,
+            scheduler=job.scheduler,
             workers=job.workers,
             memory_bytes=2**31,
             dashboard_port=0,

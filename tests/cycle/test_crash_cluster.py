@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pyarrow.compute as pc
 import pytest
+from distributed import Client
 
 import lake
 from lake import staging
+from pipelines import cluster
+from pipelines.cluster import Task
 from tests.cycle import compare
 from tests.cycle.crash_driver import Run, run
 from tests.cycle.ground import MIX, Ground, ground
@@ -92,3 +101,63 @@ def test_a_partition_that_kills_three_workers_is_given_up_and_its_urls_go_back_t
     assert sum(told - saw for told, saw in books.values()) <= 3
     assert run(still.job(path)).word == "done"
     assert still.impolite(mark) == []
+
+
+def deaf_to_interrupts() -> dict[str, object]:
+    """Say whether the process that runs this ignores Ctrl-C, and which it is."""
+    return {"pid": os.getpid(), "deaf": signal.getsignal(signal.SIGINT) is signal.SIG_IGN}
+
+
+@pytest.mark.slow
+def test_workers_ignore_ctrl_c_also_those_that_take_the_place_of_dead_ones() -> None:
+    runner = cluster.start(scheduler=None, workers=1, memory_bytes=2**30, dashboard_port=0, tries=3)
+    try:
+        (first,) = runner.run("test", 1, deaf_to_interrupts, [Task(0, ())])
+        assert isinstance(first, dict) and first["deaf"]
+        os.kill(first["pid"], signal.SIGKILL)
+        (second,) = runner.run("test", 2, deaf_to_interrupts, [Task(0, ())])
+        assert isinstance(second, dict) and second["deaf"] and second["pid"] != first["pid"]
+    finally:
+        runner.close()
+
+
+@contextmanager
+def dask_cluster(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Run a scheduler and two workers as a user would, and give its address and process."""
+    told = folder / "scheduler.json"
+    words = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(told)]
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    with ExitStack() as stack:
+
+        def start(module: str, *words: str) -> subprocess.Popen[bytes]:
+            command = [sys.executable, "-m", f"distributed.cli.{module}", *words]
+            process = subprocess.Popen(command, env=environ, cwd=folder, stderr=subprocess.DEVNULL)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            return process
+
+        scheduler = start("dask_scheduler", *words)
+        await_(lambda: told.exists() and bool(told.read_text()), "the scheduler's address")
+        address = json.loads(told.read_text())["address"]
+        for _ in range(2):
+            start("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+        with Client(address) as client:
+            client.wait_for_workers(2)
+        yield address, scheduler
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_ends_in_the_middle_is_a_sentence_and_the_next_cycle_finishes(
+    still: Ground, tmp_path: Path
+) -> None:
+    path, mark = still.copy(1), still.mark()
+    with dask_cluster(tmp_path) as (address, scheduler):
+        driver = Run(replace(still.job(path), scheduler=address))
+        await_fetch(still, mark, 15)
+        scheduler.kill()
+        ended = driver.ended()
+        assert ended.word == "refused" and "the Dask cluster lost task" in ended.said, ended
+    assert run(still.job(path)).word == "done"
+    assert still.impolite(mark) == []
+    assert faults(path) == [] and list(compare.warc_faults(path)) == []
+    assert lake.open(path).cycle == 2
