@@ -90,6 +90,7 @@ class Bloom:
         make_folder(final.parent)
         with disk_guard(final):
             held = BloomFilter(capacity, error_rate, probes, filename=(str(final), -1))
+            _fill_holes(held)
         return cls(final, held, capacity, error_rate)
 
     @property
@@ -159,6 +160,15 @@ class Bloom:
         place, mask = self._bit(words)
         hit: npt.NDArray[np.bool_] = (self._bytes.take(place) & mask) != 0
         return hit
+
+
+def _fill_holes(held: BloomFilter) -> None:
+    """Give the file its blocks: the library leaves a hole, and a bit set there on a full disk ends the process (SIGBUS)."""
+    try:
+        os.posix_fallocate(held.backend.file_, 0, held.backend.num_chars)
+    except OSError:
+        held.close()
+        raise
 
 
 def _hashes(keys: Keys) -> tuple[Words, Words]:

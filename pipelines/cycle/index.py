@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lake import staging
+from lake.errors import DamagedFile
 from lake.files import write_data
 from lake.layout import Layout
 from lake.schema import CAPTURES, LINKS
@@ -17,6 +18,7 @@ from pipelines.cycle import parts
 from pipelines.cycle.keeper import warc_info
 from pipelines.cycle.seal import SealTask, SpoolFile, seal_partition
 from pipelines.cycle.turn import Turn
+from pipelines.net.warc import WarcError
 
 SUBSETS = ("warc", "robotstxt", "crawldiagnostics")
 
@@ -30,15 +32,19 @@ def seal(turn: Turn, partition: int) -> dict[str, Any]:
         return found
     layout = Layout(Path(turn.root))
     captures = staging.read_table(turn.staged("sort", f"p{partition:04d}-captures.arrow"))
-    result = seal_partition(
-        SealTask(
-            spools=_spools(turn, layout, partition),
-            captures=_with_spool_index(turn, partition, captures),
-            verdicts=_verdicts(turn, partition),
-            warc_dir=layout.root / "warc",
-            cdxj_dir=layout.root / "cdxj",
-        )
+    task = SealTask(
+        spools=_spools(turn, layout, partition),
+        captures=_with_spool_index(turn, partition, captures),
+        verdicts=_verdicts(turn, partition),
+        warc_dir=layout.root / "warc",
+        cdxj_dir=layout.root / "cdxj",
     )
+    try:
+        result = seal_partition(task)
+    except WarcError as error:
+        raise DamagedFile(
+            f"{turn.crawl}, partition {partition}: {error}; restore the file from a copy and run the cycle again"
+        ) from error
     placed = result.captures
     staging.write_table(
         turn.staged("seal", f"p{partition:04d}.arrow"),
