@@ -169,6 +169,8 @@ HOSTS = Table(
             ("probe_at", TIMESTAMP, "when one URL may be tried again; null = the host is well"),
             ("yields", _S, "JSON by path pattern: fetches and what they brought lately; null = none yet"),
             ("traps", _S, "JSON by path pattern in quarantine: since when, why, next sample; null = none"),
+            ("revisit_price", pa.float64(), "seconds of freshness that a visit to a known page must bring; null = the configuration's"),
+            ("revisit_demand", pa.float64(), "visits a day that its known pages are due for, by the pauses given to them"),
             ("label", _S, "the seeds' label (country, topic) for budgets by label; null = none"),
             ("added_cycle", _I32, "the cycle that met it first"),
             ("last_cycle", _I32, "the last cycle that asked it"),

@@ -298,7 +298,10 @@ class Recrawl(Section):
         2, 1, 1000, "404 answers in a row after which a URL is retired; seeds are kept"
     )
     changes_expected: float = number(
-        0.7, 0.01, 100, "changes that are due, by the page's rate, when it is visited again"
+        0.7, 0.01, 100, "where nothing is scarce, a fast page comes again when so many changes are due"
+    )
+    price_hours: float = number(
+        6.0, 0.01, 87_600, "freshness that a visit must bring; scarce budgets ask for more"
     )
 
 

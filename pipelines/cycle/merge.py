@@ -23,6 +23,7 @@ from pipelines.cycle.frontier import Ints, column, due_later, new_rows, slice_by
 from pipelines.cycle.harvest import reap, set_aside, visits_of, with_yields
 from pipelines.cycle.hints import with_hints
 from pipelines.cycle.noted import seeded_sitemaps
+from pipelines.cycle.prices import reprice
 from pipelines.cycle.shelving import shelve
 from pipelines.cycle.sort import best_sightings
 from pipelines.cycle.turn import Turn
@@ -49,7 +50,7 @@ def merge(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     harvest = reap(turn, lake, group, visits=visits, rows=rows, fresh=fresh, books=books)
     books = with_yields(books, harvest)
     shelved = set_aside(turn, lake, shelved, books, harvest)
-    books = count_shelves(books, rows, shelved, fresh_keys)
+    books = reprice(turn, count_shelves(books, rows, shelved, fresh_keys), rows, shelved)
     undue = due_later(turn, lake, group)
     recalled = staging.read_table(turn.staged("plan", f"recalled-{group:04d}.arrow"))
     touched = touched_buckets(turn, group, partitions, (captures, fresh, admitted, undue, recalled))

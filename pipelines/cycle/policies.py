@@ -74,6 +74,8 @@ def recrawl_policy(settings: Settings) -> RecrawlPolicy:
         min_seconds=round(recrawl.min_hours * 3_600),
         max_seconds=round(recrawl.max_days * 86_400),
         redirect_seconds=round(recrawl.redirect_days * 86_400),
+        changes_expected=recrawl.changes_expected,
+        price_seconds=max(round(recrawl.price_hours * 3_600), 1),
     )
 
 

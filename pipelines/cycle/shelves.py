@@ -7,7 +7,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pipelines.rules.outcome import ANSWERED, HOST_FAULTS, RETIRING, Outcome
-from pipelines.rules.recrawl import RecrawlPolicy, RetryPolicy, next_visit_seconds, retry_seconds
+from pipelines.rules.recrawl import (
+    RecrawlPolicy,
+    RetryPolicy,
+    importance_of,
+    next_visit_seconds,
+    retry_seconds,
+)
 
 DETAIL_CHARS = 200
 
@@ -21,16 +27,21 @@ class Moved:
 
 
 def after_visit(
-    state: dict[str, Any], capture: dict[str, Any], *, recrawl: RecrawlPolicy, retry: RetryPolicy
+    state: dict[str, Any],
+    capture: dict[str, Any],
+    *,
+    recrawl: RecrawlPolicy,
+    retry: RetryPolicy,
+    price_seconds: float = 0.0,
 ) -> Moved:
     """Return what becomes of a URL after the capture that decides its fate in this cycle.
 
     state: its frontier row. capture: `outcome`, `fetch_time`, `fetch_status`, `content_digest`, `etag`,
-    `last_modified`, `error`, `fetch_redirect`. A seed is never retired: it is tried again at the longest pause.
+    `last_modified`, `error`, `fetch_redirect`. price_seconds: what a visit to its host must bring. A seed is never retired: it is tried again at the longest pause.
     """
     outcome, at = Outcome(capture["outcome"]), capture["fetch_time"]
     if outcome in ANSWERED:
-        return _answered(state, capture, outcome, at, recrawl)
+        return _answered(state, capture, outcome, at, recrawl, price_seconds)
     if outcome is Outcome.REDIRECT:
         changes = {
             "failures": 0,
@@ -44,8 +55,9 @@ def after_visit(
 
 
 def _answered(
-    state: dict[str, Any], capture: dict[str, Any], outcome: Outcome, at: datetime, recrawl: RecrawlPolicy
-) -> Moved:
+    state: dict[str, Any], capture: dict[str, Any], outcome: Outcome, at: datetime, recrawl: RecrawlPolicy,
+    price_seconds: float,
+) -> Moved:  # fmt: skip
     before, digest = state["last_digest"], capture["content_digest"]
     same = outcome is Outcome.NOT_MODIFIED or digest is None or digest == before
     changed = before is not None and not same
@@ -53,7 +65,14 @@ def _answered(
     changes = state["changes"] + changed
     gap = int((at - state["last_visit_at"]).total_seconds()) if state["last_visit_at"] else 0
     watched = state["visit_seconds"] + max(gap, 0)
-    pause = next_visit_seconds(recrawl, visits=visits, changes=changes, watched_seconds=watched)
+    pause = next_visit_seconds(
+        recrawl,
+        visits=visits,
+        changes=changes,
+        watched_seconds=watched,
+        price_seconds=price_seconds,
+        importance=importance_of(seed=state["source"] in ("seed", "api"), depth=state["depth"]),
+    )
     kept = outcome is Outcome.NOT_MODIFIED
     return _later(
         at + timedelta(seconds=pause),

@@ -43,7 +43,7 @@ def shelve(
     visited = runs.is_member(column(captures, "url_key"), keys)
     asked = rows.filter(pa.array(visited)).combine_chunks()
     mine = captures.filter(pa.array(runs.is_member(keys, column(captures, "url_key"))))
-    moved, shelf = _moved(turn, asked, mine)
+    moved, shelf = _moved(turn, asked, mine, books)
     waiting = _put_on(
         turn, rows.filter(pa.array(~visited)).combine_chunks(), moved.filter(pa.array(shelf == "ready"))
     )
@@ -72,8 +72,13 @@ def _put_on(turn: Turn, waiting: pa.Table, back: pa.Table) -> pa.Table:
     return pa.concat_tables([waiting, back]).sort_by("url_key").combine_chunks()
 
 
-def _moved(turn: Turn, asked: pa.Table, captures: pa.Table) -> tuple[pa.Table, npt.NDArray[np.str_]]:
+def _moved(
+    turn: Turn, asked: pa.Table, captures: pa.Table, books: pa.Table
+) -> tuple[pa.Table, npt.NDArray[np.str_]]:
     """Return the visited rows in their new state, and the shelf of each. Both tables are sorted by url_key."""
+    prices = dict(
+        zip(books["host"].to_pylist(), pc.fill_null(books["revisit_price"], 0.0).to_pylist(), strict=True)
+    )
     recrawl, retry = policies.recrawl_policy(turn.settings), policies.retry_policy(turn.settings)
     needed = [
         "outcome",
@@ -88,7 +93,8 @@ def _moved(turn: Turn, asked: pa.Table, captures: pa.Table) -> tuple[pa.Table, n
     states = asked.to_pylist()
     shelf = []
     for state, capture in zip(states, captures.select(needed).to_pylist(), strict=True):
-        moved = after_visit(state, capture, recrawl=recrawl, retry=retry)
+        price = prices[state["host"]]
+        moved = after_visit(state, capture, recrawl=recrawl, retry=retry, price_seconds=price)
         state |= {**moved.changes, "shelf_cycle": turn.cycle}
         shelf.append(moved.shelf)
     return pa.Table.from_pylist(states, schema=FRONTIER_READY.arrow), np.array(shelf, dtype=np.str_)

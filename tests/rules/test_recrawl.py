@@ -1,9 +1,18 @@
 """Pauses before the next visit and the next try."""
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipelines.rules.outcome import Outcome
-from pipelines.rules.recrawl import RecrawlPolicy, RetryPolicy, change_rate, next_visit_seconds, retry_seconds
+from pipelines.rules.recrawl import (
+    RecrawlPolicy,
+    RetryPolicy,
+    change_rate,
+    next_price,
+    next_visit_seconds,
+    retry_seconds,
+)
 
 
 def test_the_rate_of_a_poisson_page_is_found_again() -> None:
@@ -27,3 +36,67 @@ def test_failures_wait_longer_each_time_and_end() -> None:
     assert waits[-1] is None
     assert waits[:4] == sorted(waits[:4])  # type: ignore[type-var]
     assert retry_seconds(policy, failures=2, outcome=Outcome.NOT_FOUND) is None
+
+
+def test_a_pause_is_the_optimum_at_its_price() -> None:
+    """With the rate known, pauses at one price are those of the Lagrange condition: value(rate * pause) = price * rate."""
+    policy = RecrawlPolicy(price_seconds=1, min_seconds=1, max_seconds=10**9, changes_expected=1e9)
+    for gap_days in (2, 7, 30, 90):
+        visits, changes, watched = (
+            100_001,
+            round(100_000 * (1 - np.exp(-0.2))),
+            round(100_000 * 0.2 * gap_days * 86_400),
+        )
+        rate = change_rate(visits=visits, changes=changes, watched_seconds=watched)
+        assert rate is not None
+        pause = next_visit_seconds(
+            policy, visits=visits, changes=changes, watched_seconds=watched, price_seconds=43_200
+        )
+        x = rate * pause
+        assert abs((1 - np.exp(-x) * (1 + x)) / rate - 43_200) < 200
+
+
+def test_what_matters_more_comes_sooner_and_a_higher_price_means_later() -> None:
+    policy = RecrawlPolicy()
+    told = {"visits": 20, "changes": 5, "watched_seconds": 60 * 86_400}
+    usual = next_visit_seconds(policy, **told, price_seconds=80_000)
+    assert next_visit_seconds(policy, **told, price_seconds=80_000, importance=4.0) < usual
+    assert next_visit_seconds(policy, **told, price_seconds=160_000) > usual
+
+
+def test_at_a_high_price_a_page_that_changes_all_the_time_comes_later_than_one_that_can_be_kept_fresh() -> (
+    None
+):
+    policy = RecrawlPolicy()
+    restless = next_visit_seconds(
+        policy, visits=100, changes=99, watched_seconds=100 * 3_600, price_seconds=10 * 86_400
+    )
+    calm = next_visit_seconds(
+        policy, visits=20, changes=4, watched_seconds=100 * 86_400, price_seconds=10 * 86_400
+    )
+    assert restless > calm
+
+
+@given(st.integers(1, 400), st.integers(0, 400), st.integers(0, 10**9), st.floats(0, 1e8), st.floats(0.1, 4))
+def test_a_pause_is_always_within_its_bounds(
+    visits: int, changes: int, watched: int, price: float, worth: float
+) -> None:
+    policy = RecrawlPolicy()
+    pause = next_visit_seconds(
+        policy, visits=visits, changes=changes, watched_seconds=watched, price_seconds=price, importance=worth
+    )
+    assert policy.min_seconds <= pause <= policy.max_seconds
+
+
+def test_a_price_rises_while_more_is_due_than_may_be_asked_and_falls_back_to_the_policys() -> None:
+    policy, price = RecrawlPolicy(), 6.0 * 3_600
+    for _ in range(20):
+        before, price = (
+            price,
+            next_price(policy, price_seconds=price, demand=200, budget=100, visited=100, known=1_000),
+        )
+        assert price > before
+    for _ in range(400):
+        price = next_price(policy, price_seconds=price, demand=20, budget=100, visited=100, known=1_000)
+    assert price == policy.price_seconds
+    assert next_price(policy, price_seconds=9e4, demand=200, budget=0, visited=0, known=10) == 9e4
