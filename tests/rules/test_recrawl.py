@@ -69,7 +69,7 @@ def test_at_a_high_price_a_page_that_changes_all_the_time_comes_later_than_one_t
 ):
     policy = RecrawlPolicy()
     restless = next_visit_seconds(
-        policy, visits=100, changes=99, watched_seconds=100 * 3_600, price_seconds=10 * 86_400
+        policy, visits=201, changes=126, watched_seconds=200 * 21_600, price_seconds=10 * 86_400
     )
     calm = next_visit_seconds(
         policy, visits=20, changes=4, watched_seconds=100 * 86_400, price_seconds=10 * 86_400
