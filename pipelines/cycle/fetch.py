@@ -131,10 +131,13 @@ class _Run:
             self._enlist(self.lake)
             if ask:
                 await self._crawl()
-            self.keeper.flush(self.crew, final=True)
+            await self.keeper.flush(self.crew, final=True)
         finally:
-            await self.fetcher.close()
-            self.keeper.close()
+            try:
+                await self.keeper.settled()
+            finally:
+                await self.fetcher.close()
+                self.keeper.close()
         return {**self._manifest(), "given_up": not ask}
 
     # --- setting up ---
@@ -164,6 +167,8 @@ class _Run:
         self.tasks: set[asyncio.Task[None]] = set()
         self.failure: BaseException | None = None
         self.wakeup = asyncio.Event()
+        self.desk = asyncio.Lock()  # one page a round of the loop: what arrives meanwhile is noted in time
+        self.flushing: asyncio.Task[None] | None = None
         self.renewed = self.flushed = time.monotonic()
         self.slow_hosts: list[dict[str, Any]] = []
 
@@ -297,12 +302,13 @@ class _Run:
                 item.url, headers=_conditional(item), before_send=before_send, body_bytes=most
             )
         now, epoch = self.clock.monotonic_ms() + 1, self.clock.now_ms() + 1
-        capture = self.keeper.keep(item, exchange, pause, asked=bool(sent))
-        if item.kind == "robots":
-            self.crew.robots_came(item, exchange, capture.decoded, capture.digest, epoch_ms=epoch)
-        elif exchange.outcome is Outcome.REDIRECT and item.kind == "page":
-            self._redirect(item, exchange)
-        self.crew.settle(item, exchange, now_ms=now, epoch_ms=epoch)
+        async with self.desk:
+            capture = self.keeper.keep(item, exchange, pause, asked=bool(sent))
+            if item.kind == "robots":
+                self.crew.robots_came(item, exchange, capture.decoded, capture.digest, epoch_ms=epoch)
+            elif exchange.outcome is Outcome.REDIRECT and item.kind == "page":
+                self._redirect(item, exchange)
+            self.crew.settle(item, exchange, now_ms=now, epoch_ms=epoch)
         if host.pause.ms > self.crew.policy.delay.floor_ms:
             self.attempt.journal.hold(host.id, host.next_epoch_ms)
         return exchange
@@ -350,15 +356,19 @@ class _Run:
             if self.stop_path.exists():
                 self.stopped = True
                 self.wakeup.set()
-            if now - self.flushed >= settings.flush_seconds:
-                self.keeper.flush(self.crew)
-                self.flushed = now
+            if now - self.flushed >= settings.flush_seconds and not self.flushing:
+                self.flushing = asyncio.create_task(self._flush())
+                self.flushing.add_done_callback(self._house_fell)
             if now >= slow:
                 self.slow_hosts = self.crew.slowest(SLOW_HOSTS)
                 slow = now + SLOW_SECONDS
             if now - told >= LIVE_SECONDS:
                 self._tell()
                 told = now
+
+    async def _flush(self) -> None:
+        await self.keeper.flush(self.crew)
+        self.flushed, self.flushing = time.monotonic(), None
 
     def _house_fell(self, keeping: asyncio.Task[None]) -> None:
         """Housekeeping ends with the attempt, or by what ends the attempt: a full disk, say."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -62,6 +63,7 @@ class Keeper:
         self._spools: list[warc.Spool] = []
         self._rows: dict[str, list[tuple[Any, ...]]] = {kind: [] for kind in parts.KINDS}
         self._serial = 0
+        self._writing: asyncio.Future[None] | None = None
         self.watch = Watch(turn.cycle, policies.yield_policy(settings))
         self._bodies_written: set[str] = set()
         self.planned = 0
@@ -247,8 +249,29 @@ class Keeper:
 
     # --- flushing ---
 
-    def flush(self, crew: Crew, *, final: bool = False) -> None:
-        """Make durable what was kept since the last flush."""
+    async def flush(self, crew: Crew, *, final: bool = False) -> None:
+        """Make durable what was kept since the last flush; the disk is waited for in a thread, the clocks go on.
+
+        Flushes follow each other in order: a part's spool sizes cover what its rows and the earlier ones name.
+        """
+        await self.settled()
+        taken = self._take(crew, final=final)
+        if taken is not None:
+            self._writing = asyncio.get_running_loop().run_in_executor(None, self._write, *taken)
+            await self.settled()
+
+    async def settled(self) -> None:
+        """Wait for the flush that is under way, also if the waiting is given up meanwhile; raises what it raised."""
+        while self._writing is not None:
+            writing = self._writing
+            await asyncio.shield(writing)
+            if self._writing is writing:
+                self._writing = None
+
+    def _take(
+        self, crew: Crew, *, final: bool
+    ) -> tuple[dict[str, list[tuple[Any, ...]]], list[tuple[warc.Spool, int]]] | None:
+        """Take the rows since the last flush, and how far each spool holds their records."""
         for host in crew.hosts.values():
             if host.touched:
                 self._rows["hosts"].append(host.as_row(HOST_COLUMNS, self._turn.cycle))
@@ -266,13 +289,16 @@ class Keeper:
         ]
         crew.strangers.clear()
         if not final and not any(self._rows.values()):
-            return
-        for spool in self._spools:
+            return None
+        rows, self._rows = self._rows, {kind: [] for kind in parts.KINDS}
+        return rows, [(spool, spool.size) for spool in self._spools]
+
+    def _write(self, rows: dict[str, list[tuple[Any, ...]]], spools: list[tuple[warc.Spool, int]]) -> None:
+        for spool, _ in spools:
             spool.flush()
         if self._plugged:
             self._plugged.flush()
-        self._attempt.flush(self._rows, {number: spool.size for number, spool in enumerate(self._spools)})
-        self._rows = {kind: [] for kind in parts.KINDS}
+        self._attempt.flush(rows, {number: size for number, (_, size) in enumerate(spools)})
         self.counts["flushes"] += 1
 
     def resume(self, captures: pa.Table) -> None:

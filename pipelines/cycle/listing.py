@@ -61,6 +61,8 @@ class Lister:
             if entry is None:
                 break
             taken += self._take(item, exchange.url, entry, now_ms)
+            if self._keeper.waiting_candidates >= HEAVY_ROWS:
+                await self._keeper.flush(self._crew)
             if time.monotonic() >= rest:
                 await asyncio.sleep(0)
                 rest = time.monotonic() + SLICE_SECONDS
@@ -75,10 +77,7 @@ class Lister:
         if not copy.may_speak_for(address, entry.url):
             self._keeper.counts["sitemap_foreign"] += 1
             return False
-        listed = self._keeper.list_entry(item, entry)
-        if self._keeper.waiting_candidates >= HEAVY_ROWS:
-            self._keeper.flush(self._crew)
-        return listed
+        return self._keeper.list_entry(item, entry)
 
     def _take_sitemap(self, item: Item, index: SitemapCopy, entry: Entry, now_ms: int) -> bool:
         """Take in a sitemap that an index lists: of the index's own host, or of one that vouches for the index."""

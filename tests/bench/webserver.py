@@ -78,12 +78,12 @@ def served(folder: Path, port: int) -> Iterator[Path]:
     conf.write_text(
         f"""
 daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log;
-worker_rlimit_nofile 20000;
-events {{ worker_connections 16000; }}
+worker_rlimit_nofile 60000;
+events {{ worker_connections 30000; }}
 http {{
   include /etc/nginx/mime.types; sendfile on; tcp_nopush on; keepalive_timeout 30s; keepalive_requests 10000;
   log_format bench '$msec $request_time $host $server_addr $status $bytes_sent $request_uri';
-  open_file_cache max=100000 inactive=600s; access_log {log} bench buffer=64k flush=1s;
+  open_file_cache max=8000 inactive=60s; access_log {log} bench buffer=64k flush=1s;
   client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;
   uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
   server {{ {listens}
