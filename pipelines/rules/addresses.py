@@ -165,7 +165,10 @@ def refusal(address: str, policy: AddressPolicy, *, port: int | None = None) -> 
         return None
     if any(one.covers(parsed, one.port if port == 0 else port) for one in policy.permissions):
         return None
-    return reason or "public, and this crawl may not leave the machine: it has no contact, or a pause under 1000 ms"
+    return (
+        reason
+        or "public, and this crawl may not leave the machine: it has no contact, or a pause under 1000 ms"
+    )
 
 
 def port_refusal(port: int | None) -> str | None:

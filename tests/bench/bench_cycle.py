@@ -18,7 +18,6 @@ from pathlib import Path
 
 import psutil
 
-
 from tests.bench import webserver
 
 CONF = """

@@ -140,7 +140,9 @@ def test_a_host_whose_robots_txt_is_unreachable_is_probed_and_otherwise_left_alo
 
 
 def test_the_host_table_counts_pages_and_bytes(crawled: Crawl) -> None:
-    told = {row["host"]: row["pages"] for row in crawled.rows("select host, pages from hosts where pages > 0")}
+    told = {
+        row["host"]: row["pages"] for row in crawled.rows("select host, pages from hosts where pages > 0")
+    }
     counted = crawled.rows(
         "select host, count(*) n from captures where kind = 'page' and outcome = 'ok' group by host"
     )

@@ -27,4 +27,4 @@ def test_every_status_has_an_outcome() -> None:
 
 def test_every_outcome_has_a_meaning_and_what_brought_no_page_is_a_failure() -> None:
     assert set(outcome.MEANING) == set(Outcome)
-    assert outcome.FAILED == outcome.RETRIED | outcome.RETIRING | {Outcome.ROBOTS_DENIED}
+    assert outcome.RETRIED | outcome.RETIRING | {Outcome.ROBOTS_DENIED} == outcome.FAILED
