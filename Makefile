@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install cycle status notebooks test test-all check format bench bench-parse bench-warc clean
+.PHONY: help install cycle status notebooks test test-all check format bench bench-parse bench-warc bench-peers bench-explain bench-extract clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,15 @@ bench-parse: $(READY)  ## CPU time of reading a page, stage by stage
 
 bench-warc: $(READY)  ## CPU time of writing a WARC record
 	@$(BIN)/python -m tests.bench.bench_warc $(ARGS)
+
+bench-peers: $(READY)  ## Scrapy, Crawlee and wget on the same pages (Debian; installs them apart)
+	@$(BIN)/python -m tests.bench.bench_peers $(ARGS)
+
+bench-explain: $(READY)  ## time of `noria explain` and `noria hosts` on a lake of ten million URLs
+	@$(BIN)/python -m tests.bench.bench_explain $(ARGS)
+
+bench-extract: $(READY)  ## pages a second of `noria extract`
+	@$(BIN)/python -m tests.bench.bench_extract $(ARGS)
 
 clean:  ## remove .venv and caches; lakes and logs stay
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
