@@ -77,6 +77,9 @@ bench-explain: $(READY)  ## time of `noria explain` and `noria hosts` on a lake 
 bench-extract: $(READY)  ## pages a second of `noria extract`
 	@$(BIN)/python -m tests.bench.bench_extract $(ARGS)
 
+bench-politeness: $(READY)  ## 2,000 hosts of skewed sizes and delays: what is asked of what the clocks allow (minutes)
+	@$(BIN)/python tests/bench/bench_politeness.py $(ARGS)
+
 clean:  ## remove .venv and caches; lakes and logs stay
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	@find . -name __pycache__ -type d -not -path './data/*' -prune -exec rm -rf {} +
