@@ -44,10 +44,10 @@ notebooks: $(READY)  ## open JupyterLab on the notebooks: LAKE=data/lake
 		--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(ARGS)
 
 test: $(READY)  ## run the tests (the slow ones aside)
-	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile $(ARGS)
 
 test-all: $(READY)  ## run all tests
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: $(READY)  ## format, lint, types and import contracts; changes nothing
 	@$(BIN)/ruff format --check .
