@@ -237,6 +237,14 @@ class _Leaders:
         self._above[second] = first
 
 
+def _level(turn: Turn, rows: pa.Table) -> float | None:
+    """Return the URLs that a host of score 1 gets at most where the cycle cannot take all; None = it takes all."""
+    share = column(rows, "urls")
+    if not len(share) or int(share.sum()) < _most(turn):
+        return None
+    return float((share / np.maximum(rows["score"].to_numpy().astype(np.float64), 1e-3)).max())
+
+
 def figures(turn: Turn, rows: pa.Table, partitions: int) -> dict[str, Any]:
     """Return what the plan says of itself: for the table on the screen and the ledger."""
     share = column(rows, "urls")
@@ -245,6 +253,7 @@ def figures(turn: Turn, rows: pa.Table, partitions: int) -> dict[str, Any]:
     slowest = int(np.argmax(time)) if rows.num_rows else 0
     return {
         "planned": int(share.sum()),
+        "level": _level(turn, rows),
         "due": int(column(rows, "due").sum()),
         "hosts": int((share > 0).sum()),
         "hosts_waiting": int((share == 0).sum()),

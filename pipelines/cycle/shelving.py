@@ -101,10 +101,18 @@ def _moved(
 
 
 def ready_room(turn: Turn, books: pa.Table) -> Ints:
-    """Return how many URLs each host may keep on the ready shelf: a few windows' worth at its pace."""
+    """Return how many URLs each host may keep on the ready shelf: a few windows' worth.
+
+    A window is worth what the host's clock allows, and no more than its share where the cycle could not take all:
+    the ready shelf is read and written in every cycle, so it must follow what a cycle fetches.
+    """
     settings = turn.settings
     delays = np.maximum(column(books, "delay_ms"), settings.delay.floor_ms)
     window = np.maximum(settings.window.seconds * 1_000 // delays, 1)
+    level = (turn.done("allot") or {}).get("level")
+    if level is not None:
+        share = np.ceil(level * books["score"].to_numpy().astype(np.float64)).astype(np.int64)
+        window = np.minimum(window, np.maximum(share, 1))
     room: Ints = settings.plan.ready_windows * window
     return room
 
