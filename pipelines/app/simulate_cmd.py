@@ -104,9 +104,9 @@ def _growth(growth: Mapping[str, Any]) -> list[str]:
     if "known" not in growth:
         return ["growth                 too few cycles of full work to tell"]
     low, high = growth["known"]
-    seconds, rows = growth["seconds"], growth["rows"]
+    seconds, rows = growth["cpu_seconds"], growth["rows"]
     return [
         f"growth, full cycles    from {low:,} to {high:,} URLs known: plan {seconds['plan'][0]:g} to"
-        f" {seconds['plan'][1]:g} s, merge {seconds['merge'][0]:g} to {seconds['merge'][1]:g} s,"
+        f" {seconds['plan'][1]:g} s, merge {seconds['merge'][0]:g} to {seconds['merge'][1]:g} s of CPU,"
         f" rows written {rows[0]:,} to {rows[1]:,}"
     ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from lake import inbox, snapshot, staging
-from pipelines.cluster import Runner, Task, TaskLost, Work
+from pipelines.cluster import Task, TaskLost, Work
 from pipelines.config import Settings
 from pipelines.cycle import graph, open
 from pipelines.cycle.frontier import column
@@ -36,14 +38,17 @@ class ProcessRunner:
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
+        self.cpu_seconds = 0.0  # of all tasks so far
         self._pool = ProcessPoolExecutor(slots, mp_context=multiprocessing.get_context("spawn"))
 
     def run(
         self, step: str, cycle: int, work: Work, tasks: Sequence[Task]
     ) -> Iterator[dict[str, Any] | TaskLost]:
         """Run the tasks, as many at a time as there are slots."""
-        for future in as_completed([self._pool.submit(work, *task.arguments) for task in tasks]):
-            yield future.result()
+        for future in as_completed([self._pool.submit(_measured, work, task.arguments) for task in tasks]):
+            result, seconds = future.result()
+            self.cpu_seconds += seconds
+            yield result
 
     def serve(self, install: Callable[..., str], *arguments: Any) -> str:
         """There is no scheduler."""
@@ -52,6 +57,12 @@ class ProcessRunner:
     def close(self) -> None:
         """End the processes."""
         self._pool.shutdown()
+
+
+def _measured(work: Work, arguments: tuple[Any, ...]) -> tuple[dict[str, Any], float]:
+    """Run a task; return its result and the CPU seconds that it took."""
+    began = time.process_time()
+    return work(*arguments), time.process_time() - began
 
 
 class Silent:
@@ -77,7 +88,7 @@ class Simulation:
     root: Path
     settings: Settings
     world: World
-    runner: Runner
+    runner: ProcessRunner
     judge: Judge
     now_ms: int = START_MS
     served: Waits = field(default_factory=Waits)
@@ -116,6 +127,14 @@ class _Wheel(graph._Wheel):
 
     simulation: Simulation = field(kw_only=True)
     figures: dict[str, Any] = field(default_factory=dict)
+
+    @contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        began = time.process_time() + self.simulation.runner.cpu_seconds
+        with super()._timed(step):
+            yield
+        spent = time.process_time() + self.simulation.runner.cpu_seconds - began
+        self.figures.setdefault("cpu_seconds", {})[step] = round(spent, 3)
 
     def _fetch(self, count: int, planned: int) -> None:
         log = self.simulation.root.parent / "log"
@@ -194,7 +213,7 @@ def simulate(
 
 
 def report(simulation: Simulation) -> dict[str, Any]:
-    """Return what a simulation adds up to. All but `seconds` and `growth.seconds` follow from the seed."""
+    """Return what a simulation adds up to. All but `seconds` and `growth.cpu_seconds` follow from the seed."""
     cycles, judge = simulation.cycles, simulation.judge
     planned = sum(cycle["planned"] for cycle in cycles)
     unfetched = sum(cycle["unfetched"] for cycle in cycles)
@@ -236,7 +255,7 @@ def report(simulation: Simulation) -> dict[str, Any]:
 def growth(cycles: list[dict[str, Any]], most: int) -> dict[str, Any]:
     """Return how plan and merge grow with known URLs over the cycles of full work: fitted straight lines.
 
-    `rows`: written by merge. Each line is told by its value at the least and the most known URLs of those cycles.
+    CPU seconds of all processes; `rows`: written by merge. Each line is told by its value at the least and the most known URLs of those cycles.
     """
     full = [cycle for cycle in cycles if cycle["planned"] >= 0.9 * most][1:]
     if len(full) < 3:
@@ -244,8 +263,8 @@ def growth(cycles: list[dict[str, Any]], most: int) -> dict[str, Any]:
     known = np.array([cycle["known"] for cycle in full], dtype=np.float64)
     ends = np.array([known.min(), known.max()])
     lines = {
-        "plan": [cycle["seconds"]["plan"] for cycle in full],
-        "merge": [cycle["seconds"]["merge"] for cycle in full],
+        "plan": [cycle["cpu_seconds"]["plan"] for cycle in full],
+        "merge": [cycle["cpu_seconds"]["merge"] for cycle in full],
         "rows": [cycle["rows_written"] for cycle in full],
     }
     fitted = {
@@ -254,6 +273,6 @@ def growth(cycles: list[dict[str, Any]], most: int) -> dict[str, Any]:
     return {
         "cycles": len(full),
         "known": [int(end) for end in ends],
-        "seconds": {name: [round(float(end), 2) for end in fitted[name]] for name in ("plan", "merge")},
+        "cpu_seconds": {name: [round(float(end), 2) for end in fitted[name]] for name in ("plan", "merge")},
         "rows": [int(end) for end in fitted["rows"]],
     }
