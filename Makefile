@@ -13,7 +13,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install cycle status notebooks test test-all check format bench bench-parse bench-warc bench-peers bench-explain bench-extract clean
+.PHONY: help install cycle status notebooks test test-all check format bench bench-parse bench-warc bench-peers bench-explain bench-extract bench-politeness clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
