@@ -40,8 +40,9 @@ from tests.cycle.wheels import Quiet
 KILLED = -signal.SIGKILL
 _OWN = re.compile(
     r"[.-][0-9a-f-]+\.tmp$|(?<=\.e)\d{8}|-[0-9a-f]{12}(?=\.parquet)|(?<=gone-)\S+|\.[0-9a-f]{32}(?=\.open)"
+    r"|(?<=/a)\d{3}(?=/|$)|(?<=-a)\d+(?=-)"
 )
-"""What differs from run to run in a file's name: a process, an epoch, a random number."""
+"""What differs from run to run in a file's name: a process, an epoch, a random number, an attempt."""
 
 
 @dataclass(frozen=True)
