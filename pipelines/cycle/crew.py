@@ -190,6 +190,11 @@ class Crew:
         busy = (host for host in self.hosts.values() if host.queue and not host.down)
         return [host.told() for host in heapq.nlargest(most, busy, key=HostState.work_ms)]
 
+    def planned_left(self) -> int:
+        """Return how many planned URLs are still queued: they go back to ready. Hops on the way do not count."""
+        queued = (item for host in self.hosts.values() for item in host.queue)
+        return sum(1 for item in queued if item.kind == "page" and item.key == item.origin and not item.hop)
+
     # --- an answer came ---
 
     def settle(self, item: Item, exchange: Exchange, *, now_ms: int, epoch_ms: int) -> None:

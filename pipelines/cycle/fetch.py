@@ -416,7 +416,7 @@ class _Run:
             "partition": self.task.partition,
             "attempt": self.attempt.number,
             "parts": [[part.attempt, part.number] for part in self.attempt.written()],
-            "left": self.crew.left,
+            "left": self.crew.planned_left(),
             "stopped": self.stop_path.exists(),
             "elapsed_ms": self.clock.monotonic_ms() - self.started_ms,
         }

@@ -352,7 +352,7 @@ def in_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
 
 def state_of_new(url: str, *, source: str = "seed") -> dict[str, Any]:
     """Return a frontier row that was never asked."""
-    counts = dict.fromkeys(("visits", "changes", "failures", "visit_seconds"), 0)
+    counts = dict.fromkeys(("depth", "visits", "changes", "failures", "visit_seconds"), 0)
     nothing = dict.fromkeys(
         ("first_visit_at", "last_visit_at", "last_change_at", "last_digest", "etag", "last_modified", "meta")
     )
