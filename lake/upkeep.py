@@ -160,7 +160,8 @@ def fold_ledger(lake_root: Path | str, *, above: int = LEDGER_FILES) -> int:
 
 
 def sweep_staging(lake_root: Path | str) -> list[int]:
-    """Remove the staging folders of committed cycles; return their numbers.
+    """Remove the staging folders of committed cycles, and the WARC and CDXJ files that killed tasks left
+    half-written (`….open`); return the cycles' numbers.
 
     A fetcher that was frozen may still write there: a folder gets another name first, so that nothing can
     come into it while it is removed, and what comes under the old name goes with the next sweep.
@@ -171,11 +172,19 @@ def sweep_staging(lake_root: Path | str) -> list[int]:
     for folder in sorted(staging.glob("cycle=*")):
         number = folder.name.removeprefix("cycle=")
         if last is not None and number.isdigit() and int(number) <= last.cycle:
+            _drop_half_written(lake_root, int(number))
             folder.rename(staging / f"gone-{number}-{uuid.uuid4().hex[:12]}")
             removed.append(int(number))
     for gone in staging.glob("gone-*"):
         shutil.rmtree(gone)
     return removed
+
+
+def _drop_half_written(lake_root: Path | str, cycle: int) -> None:
+    layout = Layout(Path(lake_root))
+    for folder in (layout.warc(cycle), layout.cdxj(cycle)):
+        for path in folder.glob("*.open"):
+            path.unlink(missing_ok=True)
 
 
 def vacuum(

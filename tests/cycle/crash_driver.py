@@ -39,7 +39,7 @@ from tests.cycle.wheels import Quiet
 
 KILLED = -signal.SIGKILL
 _OWN = re.compile(
-    r"[.-][0-9a-f-]+\.tmp$|(?<=\.e)\d{8}|-[0-9a-f]{12}(?=\.parquet)|(?<=gone-)\S+|\.[0-9a-f]{32}(?=\.open)"
+    r"[.-][0-9a-f-]+\.tmp$|(?<=\.e)\d{8}|-[0-9a-f]{12}(?=\.parquet)|(?<=gone-)\S+|\.(\d+-)?[0-9a-f]+(?=\.open$)"
     r"|(?<=/a)\d{3}(?=/|$)|(?<=-a)\d+(?=-)"
 )
 """What differs from run to run in a file's name: a process, an epoch, a random number, an attempt."""

@@ -78,6 +78,17 @@ def test_p4_a_kill_behind_the_ledger_row_leaves_only_rubbish_that_the_next_run_s
     assert [folder.name for folder in (path / "staging").iterdir()] == ["cycle=000003"]
 
 
+@pytest.mark.parametrize("folder", ["warc", "cdxj"])
+def test_p4_a_file_that_a_kill_left_half_written_is_swept(folder: str, still: Ground) -> None:
+    path = still.copy(1)
+    death = Death((f"after fsync {folder}/",), system=True)
+    assert run(replace(still.job(path), death=death)).word == "killed"
+    assert [*path.rglob("*.open")]
+    assert run(still.job(path)).word == "done"
+    assert [*path.rglob("*.open")] == []
+    assert still.unequal(path, 2) == []
+
+
 IN_FETCH = ("before send", "after send", "before answer", "after answer")
 
 
