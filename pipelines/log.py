@@ -70,7 +70,9 @@ def _add(root: logging.Logger, handler: logging.Handler, renderer: Any, level: i
 
 
 def _not_chatter(record: logging.LogRecord) -> bool:
-    if record.name.startswith("distributed.nanny"):  # a worker's end and restart: the cycle tells what follows
+    if record.name.startswith(
+        "distributed.nanny"
+    ):  # a worker's end and restart: the cycle tells what follows
         return record.levelno >= logging.ERROR
     return record.levelno >= logging.WARNING or not record.name.startswith(NOISY)
 
