@@ -237,12 +237,25 @@ class _Leaders:
         self._above[second] = first
 
 
+READY_LEAST = 200_000
+"""URLs of a window that are kept ready in any case, as far as clocks allow: reading them costs a second or two, and a
+cycle that was told to take few (`--max-pages`) must not leave the next one short."""
+
+
 def _level(turn: Turn, rows: pa.Table) -> float | None:
-    """Return the URLs that a host of score 1 gets at most where the cycle cannot take all; None = it takes all."""
-    share = column(rows, "urls")
-    if not len(share) or int(share.sum()) < _most(turn):
+    """Return the URLs a window of which a host of score 1 is worth at most on the ready shelf; None = all its clock allows.
+
+    What a cycle can take is dealt to the hosts by what they have ready and behind it.
+    """
+    delays = np.maximum(column(rows, "delay_ms"), turn.settings.delay.floor_ms)
+    clock = np.maximum(turn.settings.window.seconds * 1_000 // delays, 1)
+    wanted = np.minimum(column(rows, "due") + column(rows, "backlog_urls"), clock)
+    total = max(_most(turn), READY_LEAST)
+    if int(wanted.sum()) <= total:
         return None
-    return float((share / np.maximum(rows["score"].to_numpy().astype(np.float64), 1e-3)).max())
+    weight = rows["score"].to_numpy().astype(np.float64)
+    share = budget.water_fill(wanted, total=total, weight=weight)
+    return float((share / np.maximum(weight, 1e-3))[share < wanted].max())
 
 
 def figures(turn: Turn, rows: pa.Table, partitions: int) -> dict[str, Any]:

@@ -234,3 +234,15 @@ def test_no_host_waits_for_ever_when_a_cycle_cannot_take_all(tmp_path: Path) -> 
         assert len(given) == 10
         asked |= dict.fromkeys(given, cycle + 1)
     assert len(asked) == 60
+
+
+def test_p7_what_is_kept_ready_follows_what_a_cycle_can_take_not_what_is_known(tmp_path: Path) -> None:
+    """A host with millions behind it is worth its share of a cycle; a small limit for once leaves no host short."""
+    rows = [{"host": f"h{number}.sim", "backlog_urls": 10**7} for number in range(40)]
+    ready = [f"http://h{number}.sim/" for number in range(40)]
+    for number, (window, level) in enumerate(((86_400, 5_000), (60, None))):
+        (tmp_path / str(number)).mkdir()
+        conf = settings(window__seconds=window, plan__max_pages=10)
+        turn = planned(lake_with(tmp_path / str(number), ready, rows), conf)
+        told = turn.done("allot")
+        assert told is not None and told["level"] == level
