@@ -38,7 +38,7 @@ ASIDE: dict[str, dict[str, str]] = {
         "month_requests": BOOKS, "requests": BOOKS, "yields": "moving averages, in the order in which answers came",
     },
     "ledger": {
-        "opened_at": CLOCK, "written_at": CLOCK, "seconds": CLOCK, "outcomes": BOOKS,
+        "opened_at": CLOCK, "written_at": CLOCK, "seconds": CLOCK, "outcomes": BOOKS, "partitions": "as many as slots",
         "counts": "compared without the requests and bytes", "versions": "compared for the tables, not the ledger",
     },
 }  # fmt: skip

@@ -176,7 +176,7 @@ def _words_of(process: psutil.Process) -> list[str]:
 
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.cycle.crash_driver", "pytest"])
+_CONTEXT.set_forkserver_preload(["tests.cycle.crash_driver", "distributed", "pytest"])
 
 
 def run(job: Job) -> Ended:

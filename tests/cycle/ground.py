@@ -15,11 +15,11 @@ from pipelines.toyweb import Kind, Mix, RunningServer, ToyWeb, judge, serve_in_t
 from pipelines.toyweb.hosts import Robots
 from pipelines.toyweb.log import Row
 from tests.cycle import compare, crash_driver
-from tests.cycle.crash_driver import Job
+from tests.cycle.crash_driver import Death, Job
 from tests.cycle.wheels import QUICK, faults, new_lake, settings_for
 
 PACE = {
-    "delay.floor_ms": "50",
+    "delay.floor_ms": "150",
     "delay.address_floor_ms": "10",
     "lake.buckets": "4",
     "recrawl.min_hours": "1",
@@ -34,7 +34,7 @@ MIX = replace(
     Mix.plain(),
     kinds=(Kind.REDIRECTS, Kind.ERRORS, Kind.MARKUP, Kind.PRIVATE),
     robots=(Robots.REDIRECT, Robots.AWAY),
-    pages=5,
+    pages=6,
     change=0.0,
     crawl_delay_s=1,
 )
@@ -90,6 +90,20 @@ class Ground:
         self._copies += 1
         path = self.folder / f"copy-{self._copies}"
         shutil.copytree(self.reference[cycle], path)
+        return path
+
+    def fetched(self) -> Path:
+        """Return a lake of its own whose second cycle was killed when all was fetched and nothing sorted yet."""
+        kept = self.folder / "fetched"
+        if not kept.exists():
+            shutil.copytree(self.reference[1], kept)
+            assert (
+                crash_driver.run(replace(self.job(kept), death=Death(("before finish sort",)))).word
+                == "killed"
+            )
+        self._copies += 1
+        path = self.folder / f"copy-{self._copies}"
+        shutil.copytree(kept, path)
         return path
 
     def mark(self) -> int:

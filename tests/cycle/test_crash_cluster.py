@@ -23,19 +23,11 @@ from pipelines import cluster
 from pipelines.cluster import Task
 from tests.cycle import compare
 from tests.cycle.crash_driver import Run, run
-from tests.cycle.ground import MIX, Ground, ground
+from tests.cycle.ground import Ground
 from tests.cycle.test_lease import await_
 from tests.cycle.wheels import faults
 
 pytestmark = pytest.mark.timeout(400)
-
-
-@pytest.fixture(scope="module")
-def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    """Give the web and the reference of two undisturbed cycles."""
-    slow = {"delay.floor_ms": "150"}
-    with ground(tmp_path_factory.mktemp("cluster"), mix=replace(MIX, pages=8), pace=slow) as made:
-        yield made
 
 
 def await_fetch(still: Ground, mark: int, requests: int) -> None:
@@ -43,7 +35,8 @@ def await_fetch(still: Ground, mark: int, requests: int) -> None:
     await_(lambda: still.mark() >= mark + requests, f"{requests} requests")
 
 
-@pytest.mark.parametrize("many", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("many", [1, 2])
 def test_p4_a_cycle_outlives_its_workers(many: int, still: Ground) -> None:
     path, mark = still.copy(1), still.mark()
     driver = Run(replace(still.job(path), workers=2))

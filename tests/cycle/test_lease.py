@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,7 @@ from pipelines.cycle import enlist, journal, parts
 from pipelines.cycle.crew import HOST_COLUMNS
 from pipelines.rules.outcome import Outcome
 from tests.cycle.crash_driver import Death, Run, run
-from tests.cycle.ground import MIX, Ground, ground
-
-
-@pytest.fixture(scope="module")
-def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    """Give the web and the reference of two undisturbed cycles."""
-    slow = {
-        "delay.floor_ms": "150"
-    }  # the second fetch lasts some seconds: there is something left to take over
-    with ground(tmp_path_factory.mktemp("lease"), mix=replace(MIX, pages=8), slots=1, pace=slow) as made:
-        yield made
+from tests.cycle.ground import Ground
 
 
 def await_(condition: Callable[[], bool], what: str, *, seconds: float = 60) -> None:
@@ -45,7 +35,7 @@ class Frozen:
 
     def __init__(self, still: Ground) -> None:
         self.still, self.path, self.mark = still, still.copy(1), still.mark()
-        self.job = still.job(self.path)
+        self.job = replace(still.job(self.path), slots=1)
         assert run(replace(self.job, death=Death(("before attempt",)))).word == "killed"
         self.base = staging.folder(self.path, 2) / "fetch" / "p0000"
         self.worker = Run(replace(self.job, partition=0))
@@ -71,6 +61,7 @@ class Frozen:
         assert self.still.unequal(self.path, 2) == []
 
 
+@pytest.mark.slow
 def test_p1_p4_a_worker_frozen_past_its_lease_asks_for_nothing_more_and_its_late_part_is_nobodys(
     still: Ground,
 ) -> None:

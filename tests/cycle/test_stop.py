@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -19,21 +18,13 @@ import pytest
 import lake
 from tests.cycle import compare
 from tests.cycle.crash_driver import run
-from tests.cycle.ground import MIX, Ground, ground
+from tests.cycle.ground import Ground
 from tests.cycle.test_crash import HELD
 from tests.cycle.test_lease import await_
 from tests.cycle.wheels import faults
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture(scope="module")
-def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    """Give a web and a lake after one cycle, whose second takes some seconds."""
-    slow = {"delay.floor_ms": "300"}
-    with ground(tmp_path_factory.mktemp("stop"), mix=replace(MIX, pages=8), cycles=1, pace=slow) as made:
-        yield made
 
 
 class Command:
