@@ -102,8 +102,6 @@ def test_ctrl_c_once_commits_and_says_how_to_go_on_and_a_second_cycle_is_told_wh
     last = lake.open(path).ledger()[-1]
     assert (last.cycle, last.state, last.counts["stopped"] > 0) == (2, "committed", True)
     assert last.counts["unfetched"] > 0
-    assert run(still.job(path)).word == "done"
-    assert lake.open(path).cycle == 3
     assert_sound(still, path, mark)
 
 
