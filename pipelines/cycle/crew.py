@@ -90,7 +90,13 @@ class Crew:
             self._enter(host)
 
     def _enter(self, host: HostState) -> None:
-        self.schedule.add(host.name, ready_ms=host.next_ms, work_ms=host.work_ms(), address=host.address)
+        self.schedule.add(
+            host.name,
+            ready_ms=host.next_ms,
+            work_ms=host.work_ms(),
+            asks=host.asks(),
+            address=host.address,
+        )
 
     # --- whose turn ---
 
@@ -236,7 +242,11 @@ class Crew:
     def _give_back(self, host: HostState, now_ms: int) -> None:
         goes_on = host.has_work()
         self.schedule.done(
-            host.name, now_ms=now_ms, ready_ms=host.next_ms if goes_on else None, work_ms=host.work_ms()
+            host.name,
+            now_ms=now_ms,
+            ready_ms=host.next_ms if goes_on else None,
+            work_ms=host.work_ms(),
+            asks=host.asks(),
         )
 
     def put_back(self, item: Item, now_ms: int) -> None:
@@ -245,7 +255,9 @@ class Crew:
         if item.kind != "robots" or item.hop:
             host.queue.appendleft(item)
             self.left += 1
-        self.schedule.release(host.name, ready_ms=max(host.next_ms, now_ms), work_ms=host.work_ms())
+        self.schedule.release(
+            host.name, ready_ms=max(host.next_ms, now_ms), work_ms=host.work_ms(), asks=host.asks()
+        )
 
     # --- more to ask ---
 

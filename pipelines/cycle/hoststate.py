@@ -84,7 +84,11 @@ class HostState:
 
     def work_ms(self) -> int:
         """Return how long the queue will take at the present pace."""
-        return (len(self.queue) + self.sitemaps.waiting()) * (self.delay.ms + (self.row["response_ms"] or 0))
+        return self.asks() * (self.delay.ms + (self.row["response_ms"] or 0))
+
+    def asks(self) -> int:
+        """Return how many requests it has left."""
+        return len(self.queue) + self.sitemaps.waiting()
 
     def has_work(self) -> bool:
         """Return whether there is something that it may be asked now."""

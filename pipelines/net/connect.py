@@ -28,6 +28,7 @@ from aiohttp.connector import AddrInfoType, Connection
 from yarl import URL
 
 from pipelines.net.answer import AnswerReader
+from pipelines.net.arrival import HasOptions, ages_ms, waited_ms
 from pipelines.net.clock import Clock
 from pipelines.net.dns import DnsError, Resolver
 from pipelines.rules.addresses import AddressPolicy, refusal
@@ -106,20 +107,23 @@ class WireProtocol(ResponseHandler):
         self.address: str | None = None
         self.idle_until = 0.0  # loop time until which the server promised to keep it; 0 = no promise
         self.wire_bytes = 0
-        self.first_byte_ms: int | None = None  # monotonic
+        self.first_byte_ms: int | None = None  # from the request to the first byte of its answer
+        self.answer_ms: int | None = None  # from the request to the end of its answer; None = none seen
         self.last_byte = 0.0  # loop time
         self.timed_out: str | None = None  # which time-out ended the exchange
         self._early = b""  # bytes that came before the first request
         self._reader: AnswerReader | None = None
         self._answered: asyncio.Future[None] | None = None
         self._poll: select.poll | None = None
+        self._sock: HasOptions | None = None
+        self._written_ms = 0  # monotonic
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note whom we are connected to."""
         super().connection_made(transport)
         peer = transport.get_extra_info("peername")
         self.address = peer[0] if peer else None
-        sock = transport.get_extra_info("socket")
+        self._sock = sock = transport.get_extra_info("socket")
         if sock is not None:
             self._poll = select.poll()
             self._poll.register(sock.fileno(), select.POLLIN)
@@ -137,7 +141,8 @@ class WireProtocol(ResponseHandler):
         """Send what comes to the reader; the future is done when the answer is complete or will never be."""
         self.requests += 1
         self.wire_bytes = 0
-        self.first_byte_ms = None
+        self.first_byte_ms = self.answer_ms = None
+        self._written_ms = self.clock.monotonic_ms()
         self.timed_out = None
         self._reader = reader
         self._answered = self._loop.create_future()
@@ -161,13 +166,19 @@ class WireProtocol(ResponseHandler):
         if reader is None:
             self._out_of_turn(data)
             return
-        if self.first_byte_ms is None:
-            self.first_byte_ms = self.clock.monotonic_ms()
+        first = self.first_byte_ms is None
+        if first:
+            self.first_byte_ms = self._waited_ms()
         self.wire_bytes += len(data)
         self.last_byte = self._loop.time()
         reader.feed(data)
         if reader.done:
+            self.answer_ms = self.first_byte_ms if first else self._waited_ms()
             self._wake()
+
+    def _waited_ms(self) -> int:
+        now = self.clock.monotonic_ms()
+        return waited_ms(ages_ms(self._sock), written_ms=self._written_ms, noted_ms=now)
 
     def catch_up(self) -> None:
         """Read what a hasty server sent before the request was written."""
@@ -186,7 +197,7 @@ class WireProtocol(ResponseHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Tell the reader that no more will come."""
         super().connection_lost(exc)
-        self._poll = None
+        self._poll = self._sock = None
         if self._reader is not None:
             self._reader.end_of_stream(clean=exc is None)
             self._wake()

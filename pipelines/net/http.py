@@ -185,9 +185,9 @@ class Fetcher:
         finally:
             watch.stop()
             protocol.settle()
-        exchange.total_ms = self._clock.monotonic_ms() - written
-        if protocol.first_byte_ms is not None:
-            exchange.first_byte_ms = protocol.first_byte_ms - written
+        seen = self._clock.monotonic_ms() - written
+        exchange.total_ms = seen if protocol.answer_ms is None else protocol.answer_ms
+        exchange.first_byte_ms = protocol.first_byte_ms
         exchange.wire_bytes = protocol.wire_bytes
         if reader.reusable and self._keeps(protocol, reader):
             connection.release()

@@ -3,7 +3,8 @@
 A host that is taken is out of the heap until `done`, so two requests to it never overlap. Hosts of one
 address form a group with a clock of its own; at most one of a group is asked at a time. Among those that
 may be asked now, the one with the most work left goes first (least slack: the window's end is the same
-for all), so that big hosts finish.
+for all), so that big hosts finish, and addresses of many hosts: the work of a group is at least a pause of its
+address for each request that its hosts have left.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ class Wait(NamedTuple):
 class _Host:
     group: _Group
     work_ms: int
+    asks: int
 
 
 @dataclass
 class _Group:
-    """Hosts behind one address: `waiting` by ready time, `ready` by slack."""
+    """Hosts behind one address: `waiting` by ready time, `ready` by slack; `asks`: requests they have left."""
 
     floor_ms: int = 0
+    asks: int = 0
     next_ms: int = 0
     busy: bool = False
     queued_ms: int | None = None
@@ -49,6 +52,10 @@ class _Group:
             return None
         first = 0 if self.ready else self.waiting[0][0]
         return max(first, self.next_ms)
+
+    def work_ms(self) -> int:
+        """Return how long the group will take at least: its next host's own work, or that of the address."""
+        return max(-self.ready[0][0], self.asks * self.floor_ms)
 
     def wake(self, now_ms: int, hosts: dict[str, _Host]) -> None:
         while self.waiting and self.waiting[0][0] <= now_ms:
@@ -78,8 +85,12 @@ class Schedule:
     def __contains__(self, host: str) -> bool:
         return host in self._hosts
 
-    def add(self, host: str, *, ready_ms: int, work_ms: int, address: str | None = None) -> None:
+    def add(
+        self, host: str, *, ready_ms: int, work_ms: int, asks: int = 0, address: str | None = None
+    ) -> None:
         """Put a host into the heap. `work_ms`: time its whole queue will take; `address`: None = its own.
+
+        asks: requests it has left.
 
         Raises ValueError if the host is there already: its clock must not be set twice.
         """
@@ -89,7 +100,8 @@ class Schedule:
         name = f"@{address}" if floor else host
         group = self._groups.setdefault(name, _Group(floor))
         self._names[id(group)] = name
-        self._hosts[host] = _Host(group, work_ms)
+        self._hosts[host] = _Host(group, work_ms, asks)
+        group.asks += asks
         heapq.heappush(group.waiting, (ready_ms, host))
         self._queue(group)
 
@@ -110,33 +122,31 @@ class Schedule:
             return Ask(host)
         return Wait(self._sleeping[0][0]) if self._sleeping else None
 
-    def done(self, host: str, *, now_ms: int, ready_ms: int | None, work_ms: int = 0) -> None:
+    def done(
+        self, host: str, *, now_ms: int, ready_ms: int | None, work_ms: int = 0, asks: int = 0
+    ) -> None:
         """Give a taken host back after its request ended at `now_ms`.
 
         `ready_ms`: when it may be asked again; None = its queue is empty, it leaves the heap. The group's
         clock moves on by the address floor either way.
         """
+        group = self._hosts[host].group
+        group.next_ms = max(group.next_ms, now_ms + group.floor_ms)
+        self.release(host, ready_ms=ready_ms, work_ms=work_ms, asks=asks)
+
+    def release(self, host: str, *, ready_ms: int | None, work_ms: int = 0, asks: int = 0) -> None:
+        """Give a taken host back that was not asked after all: no clock moves."""
         entry = self._hosts[host]
         group = entry.group
         group.busy = False
-        group.next_ms = max(group.next_ms, now_ms + group.floor_ms)
+        group.asks -= entry.asks
         if ready_ms is None:
             del self._hosts[host]
         else:
-            entry.work_ms = work_ms
+            entry.work_ms, entry.asks = work_ms, asks
+            group.asks += asks
             heapq.heappush(group.waiting, (ready_ms, host))
         self._queue(group)
-
-    def release(self, host: str, *, ready_ms: int | None, work_ms: int = 0) -> None:
-        """Give a taken host back that was not asked after all: no clock moves."""
-        entry = self._hosts[host]
-        entry.group.busy = False
-        if ready_ms is None:
-            del self._hosts[host]
-        else:
-            entry.work_ms = work_ms
-            heapq.heappush(entry.group.waiting, (ready_ms, host))
-        self._queue(entry.group)
 
     def counts(self, now_ms: int) -> tuple[int, int, int]:
         """Return how many hosts are (ready, waiting, being asked) at `now_ms`."""
@@ -170,4 +180,4 @@ class Schedule:
                 self._queue(group)
                 continue
             group.wake(now_ms, self._hosts)
-            heapq.heappush(self._open, (group.ready[0][0], at, name))
+            heapq.heappush(self._open, (-group.work_ms(), at, name))

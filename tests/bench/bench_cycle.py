@@ -73,6 +73,7 @@ def run(pages: int, hosts: int, buckets: int, keep: str | None) -> None:
     home.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(home / "lake", ignore_errors=True)
     web = webserver.web(hosts, 18_080, pages)
+    (home / "access.log").unlink(missing_ok=True)  # a kept folder holds the last run's
     (home / "seeds.txt").write_text("\n".join(web.urls), encoding="utf-8")
     (home / "bench.toml").write_text(
         CONF.format(addresses=webserver.ADDRESSES, buckets=buckets), encoding="utf-8"
@@ -89,17 +90,25 @@ def run(pages: int, hosts: int, buckets: int, keep: str | None) -> None:
         out, _ = process.communicate()
         wall = time.monotonic() - began
         watcher.stop()
+        server = psutil.Process(int((home / "nginx.pid").read_text()))
+        server_cpu = sum(sum(one.cpu_times()[:2]) for one in server.children())
         time.sleep(1.1)  # nginx flushes its log once a second
         judged = webserver.judge(log)
     if process.returncode:
         sys.exit(f"the cycle failed:\n{out}")
-    show(json.loads(out), judged, watcher, wall, home, len(web.urls))
+    show(json.loads(out), judged, watcher, server_cpu, wall, home, len(web.urls))
     if not keep:
         shutil.rmtree(home)
 
 
 def show(
-    report: dict, judged: webserver.Judged, watcher: Watcher, wall: float, home: Path, planned: int
+    report: dict,
+    judged: webserver.Judged,
+    watcher: Watcher,
+    server_cpu: float,
+    wall: float,
+    home: Path,
+    planned: int,
 ) -> None:
     """Print what was measured."""
     pages, seconds = report["pages"], report["seconds"]
@@ -118,6 +127,11 @@ def show(
     print(f"plan and merge    {100 * rest:.1f} % of the cycle")
     print("seconds by step   " + "  ".join(f"{name} {value:.1f}" for name, value in seconds.items()))
     print(f"CPU               {1_000 * cpu / max(pages, 1):.2f} ms a page, all processes; {cpu:.1f} s")
+    print(
+        "CPU by process    "
+        + "  ".join(f"{spent:.1f} s" for spent in sorted(watcher.cpu.values(), reverse=True)[:4])
+        + f"; the server {server_cpu:.1f} s"
+    )
     print(
         "peak memory       "
         + "  ".join(f"{size / 2**20:,.0f} MiB" for size in sorted(watcher.peak.values(), reverse=True)[:4])

@@ -62,6 +62,26 @@ def test_hosts_of_one_address_share_a_clock() -> None:
     assert heap.take(1_250) == Ask("a")
 
 
+def test_an_address_of_many_hosts_goes_before_a_host_with_more_work_of_its_own() -> None:
+    """Twenty hosts with two requests each behind one address take ten seconds, whatever each takes by itself."""
+    heap = Schedule(address_floor_ms=250)
+    heap.add("alone", ready_ms=0, work_ms=5_000, asks=5, address="192.0.2.2")
+    for number in range(20):
+        heap.add(f"h{number:02}", ready_ms=0, work_ms=2_000, asks=2, address="192.0.2.1")
+    assert [heap.take(0), heap.take(0)] == [Ask("h00"), Ask("alone")]
+
+
+def test_hosts_that_leave_take_their_work_with_them() -> None:
+    heap = Schedule(address_floor_ms=250)
+    for number in range(20):
+        heap.add(f"h{number:02}", ready_ms=0, work_ms=2_000, asks=2, address="192.0.2.1")
+    for number in range(19):
+        assert heap.take(250 * number) == Ask(f"h{number:02}")
+        heap.done(f"h{number:02}", now_ms=250 * number, ready_ms=None)
+    heap.add("alone", ready_ms=0, work_ms=5_000, asks=5, address="192.0.2.2")
+    assert [heap.take(4_750), heap.take(4_750)] == [Ask("alone"), Ask("h19")]
+
+
 def test_an_address_may_have_a_floor_of_its_own() -> None:
     heap = Schedule(floor_of={"192.0.2.1": 50, "192.0.2.2": 0}.__getitem__)
     heap.add("a", ready_ms=0, work_ms=2, address="192.0.2.1")
