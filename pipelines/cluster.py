@@ -180,6 +180,7 @@ def start(
             "distributed.scheduler.worker-ttl": "120s",
             "distributed.admin.tick.limit": "30s",
             "distributed.worker.daemon": True,
+            "distributed.worker.profile.interval": "100ms",  # of Dask's own profiler; every 10 ms took 5 % of a fetch
         }
     )
     return _join(scheduler) if scheduler else _local(workers, memory_bytes, dashboard_port)

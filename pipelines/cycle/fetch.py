@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,11 +33,16 @@ from pipelines.rules.dates import if_modified_since
 from pipelines.rules.outcome import Outcome
 from pipelines.rules.schedule import Schedule, Wait
 
+COLLECTIONS = (20_000, 20, 20)
+"""Thresholds of the garbage collector: new objects, young collections, middle ones (see the `gc` module)."""
 TICK_SECONDS = 0.25
 LIVE_SECONDS = 1.0
 SLOW_SECONDS = 10.0
 """How often the hosts with most work left are looked up: it walks over all of them."""
 SLOW_HOSTS = 10
+UNREAD_ANSWERS = 16
+"""Answers that may wait to be read: no more is asked in a round of the loop than would fill this up. What has come
+goes first, and who is asked next is chosen late, when more hosts are ready."""
 SITEMAPS_OPEN = 8
 """Sitemaps asked for and read at once in one fetch slot: each may take [sitemaps] max_bytes of memory."""
 
@@ -79,8 +86,26 @@ def _attempt(task: FetchTask, still_wanted: Callable[[], bool]) -> dict[str, Any
     ) as held:
         if found := task.turn.done("fetch", task.partition):
             return found
-        manifest = uvloop.run(_Run(task, held, still_wanted).run())
+        with _rare_collections():
+            manifest = uvloop.run(_Run(task, held, still_wanted).run())
     return task.turn.finish("fetch", task.partition, manifest)
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let the garbage collector walk over everything less often: it took a tenth of the time of a fetch.
+
+    What a fetch holds (rows, links seen) lives long, and little of what it drops lies in cycles. What was there
+    before is left out of all walks meanwhile.
+    """
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*COLLECTIONS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def salvage(task: FetchTask) -> dict[str, Any]:
@@ -163,10 +188,11 @@ class _Run:
         self.deadline_ms = self.started_ms + max(settings.window.seconds * 1_000 - spent, 0)
         self.stop_path = turn.staged("stop")
         self.stopped = False
-        self.open = 0
+        self.open = self.unread = 0
         self.tasks: set[asyncio.Task[None]] = set()
         self.failure: BaseException | None = None
         self.wakeup = asyncio.Event()
+        self.alarm: asyncio.TimerHandle | None = None
         self.desk = asyncio.Lock()  # one page a round of the loop: what arrives meanwhile is noted in time
         self.flushing: asyncio.Task[None] | None = None
         self.renewed = self.flushed = time.monotonic()
@@ -215,6 +241,8 @@ class _Run:
             await self._last_answers()
         finally:
             keeping.cancel()
+            if self.alarm is not None:
+                self.alarm.cancel()
         if self.failure is not None:
             raise self.failure
 
@@ -233,6 +261,7 @@ class _Run:
         if now >= self.deadline_ms:
             return False
         until = self.deadline_ms
+        limit = min(limit, self.open + UNREAD_ANSWERS - self.unread)
         while self.open < limit:
             item = self.crew.take(now, self.clock.now_ms())
             self.keeper.note_denied(self.crew.denied)
@@ -252,11 +281,18 @@ class _Run:
         return True
 
     async def _sleep(self, ms: int) -> None:
-        try:
-            async with asyncio.timeout(max(ms, 0) / 1_000 + 0.001):
-                await self.wakeup.wait()
-        except TimeoutError:
-            pass
+        """Sleep for so long, or until an answer came. One alarm serves many sleeps: an early one does no harm."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + max(ms, 0) / 1_000 + 0.001
+        if self.alarm is None or self.alarm.when() > due:
+            if self.alarm is not None:
+                self.alarm.cancel()
+            self.alarm = loop.call_at(due, self._ring)
+        await self.wakeup.wait()
+
+    def _ring(self) -> None:
+        self.alarm = None
+        self.wakeup.set()
 
     def _send(self, item: Item) -> None:
         self.open += 1
@@ -302,13 +338,18 @@ class _Run:
                 item.url, headers=_conditional(item), before_send=before_send, body_bytes=most
             )
         now, epoch = self.clock.monotonic_ms() + 1, self.clock.now_ms() + 1
-        async with self.desk:
-            capture = self.keeper.keep(item, exchange, pause, asked=bool(sent))
-            if item.kind == "robots":
-                self.crew.robots_came(item, exchange, capture.decoded, capture.digest, epoch_ms=epoch)
-            elif exchange.outcome is Outcome.REDIRECT and item.kind == "page":
-                self._redirect(item, exchange)
-            self.crew.settle(item, exchange, now_ms=now, epoch_ms=epoch)
+        self.unread += 1
+        try:
+            async with self.desk:
+                capture = self.keeper.keep(item, exchange, pause, asked=bool(sent))
+                if item.kind == "robots":
+                    self.crew.robots_came(item, exchange, capture.decoded, capture.digest, epoch_ms=epoch)
+                elif exchange.outcome is Outcome.REDIRECT and item.kind == "page":
+                    self._redirect(item, exchange)
+                self.crew.settle(item, exchange, now_ms=now, epoch_ms=epoch)
+                await asyncio.sleep(0)  # the next one in the next round: no lock is waited for that nobody holds
+        finally:
+            self.unread -= 1
         if host.pause.ms > self.crew.policy.delay.floor_ms:
             self.attempt.journal.hold(host.id, host.next_epoch_ms)
         return exchange

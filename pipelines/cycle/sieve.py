@@ -24,12 +24,9 @@ class Found(NamedTuple):
     host: str
 
 
-class _Seen(NamedTuple):
-    """The best place in which a URL was seen: links from a seed, key of the page; and the URL's host."""
-
-    depth: int
-    via_key: int
-    host: str
+_Seen = tuple[int, int, str]
+"""The best place in which a URL was seen: links from a seed, key of the page; and the URL's host. A plain tuple: the
+garbage collector soon leaves those alone, and there are hundreds of thousands."""
 
 
 class LinkSieve:
@@ -56,15 +53,15 @@ class LinkSieve:
         """
         found: list[Found] = []
         young, old, judge, pairs = self._young, self._old, self._judge, self.pairs
-        inside = 0
+        here, inside = (depth, via_key), 0
         for url in links:
             seen = young.get(url) or old.get(url)
-            if seen is None or (seen.depth, seen.via_key) > (depth, via_key):
+            if seen is None or seen[:2] > here:
                 target, key = judge(url, depth=depth, meta=meta)
             else:
-                target, key = seen.host, None
+                target, key = seen[2], None
             if seen is None or key is not None:
-                young[url] = _Seen(depth, via_key, target)
+                young[url] = (depth, via_key, target)
             if key is not None:
                 found.append(Found(key, url, target))
             if target == host:

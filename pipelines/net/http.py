@@ -43,7 +43,7 @@ from pipelines.net.request import RequestHeads
 from pipelines.net.watch import Watch
 from pipelines.rules.addresses import port_refusal
 from pipelines.rules.outcome import Outcome, of_status
-from pipelines.rules.whatwg import parse
+from pipelines.rules.whatwg import PLAIN, parse
 
 __all__ = ["Exchange", "FetchPolicy", "Fetcher"]
 
@@ -249,11 +249,21 @@ def _take_off_transfer_codings(exchange: Exchange, codings: str, body_bytes: int
 
 def _wanted(url: str) -> tuple[Destination, bytes] | None:
     """Return where to connect and what to ask for there, or None for what is no http(s) URL."""
+    plain = PLAIN.match(url)
+    if plain is not None and "/." not in url and "/%2" not in url and "xn--" not in url:
+        return _site(plain[1]), url[plain.end(1) :].encode("ascii")
     parsed = parse(url)
     if parsed is None:
         return None
     target = parsed.path if parsed.query is None else f"{parsed.path}?{parsed.query}"
     return _destination(parsed.scheme, parsed.host, parsed.port), target.encode("ascii")
+
+
+@lru_cache(maxsize=16_384)
+def _site(site: str) -> Destination:
+    scheme, _, netloc = site.partition("://")
+    host, _, port = netloc.partition(":")
+    return _destination(scheme, host, int(port) if port else None)
 
 
 @lru_cache(maxsize=16_384)

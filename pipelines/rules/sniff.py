@@ -195,18 +195,30 @@ path circle rect use polygon polyline line ellipse stop
 _FORMATTING_NAMES: Final = "a b big code em font i nobr s small strike strong tt u"
 
 
+_PLACES: Final = np.zeros(256, dtype=np.uint16)
+"""Of a byte of a tag name: 1 to 26 for a letter of any case, 27 to 36 for a digit, 0 where the name has ended."""
+for _place, _letter in enumerate(b"abcdefghijklmnopqrstuvwxyz0123456789", start=1):
+    _PLACES[[_letter, ord(chr(_letter).upper())]] = _place
+_BASE: Final = 37
+
+
 def _name_code(name: str) -> int:
-    """Return the code of a tag name: its first three letters, 0 where it has ended."""
-    a, b, c = name.ljust(3, "\0").encode()[:3]
-    return a << 16 | b << 8 | c
+    """Return the code of a tag name: its first three letters as digits to the base 37, 0 where it has ended."""
+    a, b, c = (int(_PLACES[letter]) for letter in name.ljust(3, "\0").encode()[:3])
+    return (a * _BASE + b) * _BASE + c
 
 
-def _codes(names: str) -> npt.NDArray[np.int32]:
-    return np.array(sorted({_name_code(name) for name in names.split()}), dtype=np.int32)
+def _table(names: str) -> npt.NDArray[np.bool_]:
+    """Return a table by code: whether it is one of the names."""
+    table = np.zeros(_BASE**3, dtype=bool)
+    table[[_name_code(name) for name in names.split()]] = True
+    return table
 
 
-_LIMITED_CODES: Final = _codes(_LIMITED_NAMES)
-_FORMATTING_CODES: Final = _codes(_FORMATTING_NAMES)
+_NESTING: Final = ~_table(_LIMITED_NAMES)
+_NESTING[: _BASE**2] = False  # a name begins with a letter ...
+_NESTING[27 * _BASE**2 :] = False  # ... not with a digit
+_FORMATTING: Final = _table(_FORMATTING_NAMES)
 
 TREE_WORK: Final = 400_000_000
 """Steps of the tree builder that a page may cost in the worst case: about half a second in lexbor."""
@@ -228,9 +240,13 @@ def junk_of(body: bytes) -> str | None:
     if len(head) - len(head.translate(None, _CONTROL)) > len(head) // 10 and not _looks_utf16(head):
         return "binary"
     data = np.frombuffer(body, dtype=np.uint8)
-    if len(body) > _LONG_TAG and (_attribute_flood(body, data) or _root_flood(body, data)):
-        return "attributes"
-    tags = int(np.count_nonzero(data == 0x3C))
+    if len(body) > _LONG_TAG:
+        opens = np.flatnonzero(data == 0x3C)
+        tags = len(opens)
+        if _attribute_flood(body, data) or _root_flood(body, data, opens):
+            return "attributes"
+    else:
+        tags = int(np.count_nonzero(data == 0x3C))
     if tags * tags <= 4 * TREE_NODES:  # half of them open, the other half multiplied by those
         return None
     if tags <= 4_000 and (tags - 2 * _ends(data)) * tags <= 2 * TREE_NODES:
@@ -268,9 +284,9 @@ def _attributes_in(tag: bytes) -> int:
 _ROOT_TAG: Final = re.compile(rb"<(?:html|body)[\s/][^>]*", re.I)
 
 
-def _root_flood(body: bytes, data: npt.NDArray[np.uint8]) -> bool:
+def _root_flood(body: bytes, data: npt.NDArray[np.uint8], opens: npt.NDArray[np.intp]) -> bool:
     """Tell whether html and body tags, which all add to one element, have too many attributes together."""
-    at = np.flatnonzero(data[:-2] == 0x3C)
+    at = opens[opens < len(body) - 2]
     first, second = data[at + 1] | 0x20, data[at + 2] | 0x20
     like = ((first == 0x68) & (second == 0x74)) | ((first == 0x62) & (second == 0x6F))
     if np.count_nonzero(like) <= 2:
@@ -297,20 +313,17 @@ def _pressure(body: bytes) -> tuple[int, int]:
     before = np.minimum.accumulate(np.minimum(level, level - change))
     most = np.maximum.reduceat(level - before, first)
     names = codes[first]
-    return int(most.sum()), int(most[np.isin(names, _FORMATTING_CODES)].sum())
+    return int(most.sum()), int(most[_FORMATTING[names]].sum())
 
 
-def _tag_codes(body: bytes) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+def _tag_codes(body: bytes) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int64]]:
     """Return (name code, +1 for a start and -1 for an end) of the tags that can nest, in page order."""
     data = np.frombuffer(body + b"\0\0\0\0\0", dtype=np.uint8)
     at = np.flatnonzero(data == 0x3C)
     ends = data[at + 1] == 0x2F
     at = at + 1 + ends
-    letters = np.stack([data[at], data[at + 1], data[at + 2]]).astype(np.int32)
-    letters = np.where((letters >= 0x41) & (letters <= 0x5A), letters | 0x20, letters)
-    plain = ((letters >= 0x61) & (letters <= 0x7A)) | ((letters >= 0x30) & (letters <= 0x39))
-    second = np.where(plain[1], letters[1], 0)
-    third = np.where(plain[1] & plain[2], letters[2], 0)
-    codes = (letters[0] << 16) | (second << 8) | third
-    kept = (letters[0] >= 0x61) & (letters[0] <= 0x7A) & ~np.isin(codes, _LIMITED_CODES)
+    second = _PLACES[data[at + 1]]
+    third = np.where(second, _PLACES[data[at + 2]], 0).astype(np.uint16)
+    codes = (_PLACES[data[at]] * np.uint16(_BASE) + second) * np.uint16(_BASE) + third
+    kept = _NESTING[codes]
     return codes[kept], np.where(ends, -1, 1)[kept]
