@@ -15,6 +15,14 @@ from pipelines.failure import Failure
 
 Work = Callable[..., dict[str, Any]]
 
+MALLOC = {
+    "MALLOC_TRIM_THRESHOLD_": 64 << 20,
+    "MALLOC_MMAP_THRESHOLD_": 32 << 20,
+    "MALLOC_TOP_PAD_": 16 << 20,
+}
+"""What glibc's allocator is told in the workers, bytes. A fetch takes and drops memory for each page; with Dask's own
+trim threshold of 64 KiB the system maps and clears it each time, a tenth of all CPU time."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -180,6 +188,10 @@ def start(
             "distributed.scheduler.worker-ttl": "120s",
             "distributed.admin.tick.limit": "30s",
             "distributed.worker.daemon": True,
+            "distributed.nanny.pre-spawn-environ": {
+                **dask.config.get("distributed.nanny.pre-spawn-environ", {}),
+                **MALLOC,
+            },
             "distributed.worker.profile.interval": "100ms",  # of Dask's own profiler; every 10 ms took 5 % of a fetch
         }
     )

@@ -347,7 +347,9 @@ class _Run:
                 elif exchange.outcome is Outcome.REDIRECT and item.kind == "page":
                     self._redirect(item, exchange)
                 self.crew.settle(item, exchange, now_ms=now, epoch_ms=epoch)
-                await asyncio.sleep(0)  # the next one in the next round: no lock is waited for that nobody holds
+                await asyncio.sleep(
+                    0
+                )  # the next one in the next round: no lock is waited for that nobody holds
         finally:
             self.unread -= 1
         if host.pause.ms > self.crew.policy.delay.floor_ms:

@@ -122,9 +122,7 @@ class Schedule:
             return Ask(host)
         return Wait(self._sleeping[0][0]) if self._sleeping else None
 
-    def done(
-        self, host: str, *, now_ms: int, ready_ms: int | None, work_ms: int = 0, asks: int = 0
-    ) -> None:
+    def done(self, host: str, *, now_ms: int, ready_ms: int | None, work_ms: int = 0, asks: int = 0) -> None:
         """Give a taken host back after its request ended at `now_ms`.
 
         `ready_ms`: when it may be asked again; None = its queue is empty, it leaves the heap. The group's
