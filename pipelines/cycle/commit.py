@@ -18,6 +18,7 @@ from lake.layout import Layout
 from lake.ledger import LedgerRow
 from lake.schema import ROBOTS, SHELVES
 from lake.snapshot import Lake
+from pipelines.cycle.papers import write_papers
 from pipelines.cycle.turn import Turn
 
 ORDER = (
@@ -58,6 +59,7 @@ def commit_cycle(
     still_ours()
     versions |= upkeep.compact(turn.root, cycle=turn.cycle)
     row = ledger_row(turn, manifests, totals, versions, seconds)
+    write_papers(turn, lake.lake_id, row)
     commit.append_ledger(turn.root, row)
     return row
 

@@ -15,7 +15,7 @@ from lake.files import write_data
 from lake.layout import Layout
 from lake.schema import CAPTURES, LINKS
 from pipelines.cycle import parts
-from pipelines.cycle.keeper import warc_info
+from pipelines.cycle.papers import spool_name, warc_info
 from pipelines.cycle.seal import SealTask, SpoolFile, seal_partition
 from pipelines.cycle.turn import Turn
 from pipelines.net.warc import WarcError
@@ -76,7 +76,7 @@ def _spools(turn: Turn, layout: Layout, partition: int) -> tuple[SpoolFile, ...]
     lake_id = turn.lake().lake_id
     files = []
     for (attempt, number), size in _spool_order(turn, partition).items():
-        info = warc_info(turn, lake_id, partition, attempt, number)
+        info = warc_info(turn, lake_id, spool_name(partition, attempt, number))
         files.append(
             SpoolFile(parts.spool_path(base, attempt, number), size, str(folder / info.filename), info)
         )

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pipelines.cycle import parts, policies
 from pipelines.cycle.crew import HOST_COLUMNS, Crew, Denied
 from pipelines.cycle.hoststate import Item
+from pipelines.cycle.papers import spool_name, warc_info
 from pipelines.cycle.plugged import plugged
 from pipelines.cycle.sieve import Judge, LinkSieve
 from pipelines.cycle.turn import Turn
@@ -137,7 +138,9 @@ class Keeper:
         if not self._spools or self._spools[-1].size >= self._turn.settings.warc.file_bytes:
             number = len(self._spools)
             path = parts.spool_path(self._attempt.base, self._attempt.number, number)
-            info = warc_info(self._turn, self._lake_id, self._partition, self._attempt.number, number)
+            info = warc_info(
+                self._turn, self._lake_id, spool_name(self._partition, self._attempt.number, number)
+            )
             self._spools.append(warc.Spool(path, info))
         return self._spools[-1]
 
@@ -321,25 +324,6 @@ class Keeper:
         self._attempt.close()
         for spool in self._spools:
             spool.close()
-
-
-def warc_info(turn: Turn, lake_id: str, partition: int, attempt: int, number: int) -> warc.WarcInfo:
-    """Return what a spool, and the file that is made of it, says of itself; the same for the same arguments."""
-    settings = turn.settings
-    stamp = turn.opened_at.strftime("%Y%m%d%H%M%S")
-    serial = f"{turn.cycle:06d}-p{partition:04d}-a{attempt}-{number:05d}"
-    filename = f"{settings.warc.prefix}-{stamp}-{serial}.warc.gz"
-    return warc.WarcInfo(
-        warcinfo_id=warc.uuid_urn(lake_id, filename),
-        filename=filename,
-        date=warc.warc_date(turn.opened_ms),
-        software=f"Noria/{settings.user_agent.partition('/')[2].partition(' ')[0]}",
-        operator=settings.warc.operator or settings.identity.contact,
-        user_agent=settings.user_agent,
-        robots="obey",
-        description=settings.warc.description,
-        is_part_of=turn.crawl,
-    )
 
 
 def _moment(epoch_ms: int) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -116,12 +117,34 @@ def test_the_index_names_every_file_and_its_records(crawled: Crawl) -> None:
         )
     }
     on_disk = {
-        str(path.relative_to(crawled.path / "warc")) for path in (crawled.path / "warc").rglob("*.warc.gz")
+        str(path.relative_to(crawled.path / "warc"))
+        for path in (crawled.path / "warc").rglob("*.warc.gz")
+        if not path.name.endswith("-meta.warc.gz")
     }
     assert files <= on_disk
     indexed = {path.name for path in (crawled.path / "cdxj").rglob("*.cdxj")}
     assert len(indexed) == len(on_disk) > 0
     assert not list(crawled.path.glob("staging/cycle=*"))
+
+
+def test_the_archive_tells_with_what_settings_and_seeds_it_was_made(crawled: Crawl) -> None:
+    papers = [
+        [record for record in warc.read_records(path) if isinstance(record, warc.WarcRecord)]
+        for path in sorted((crawled.path / "warc").rglob("*-meta.warc.gz"))
+    ]
+    assert len(papers) == len(crawled.reports) == 3
+    told = {record.header("WARC-Target-URI"): record for cycle in papers for record in cycle[1:]}
+    assert [record.type for record in papers[0]] == ["warcinfo", "resource", "resource", "resource"]
+    assert [record.type for record in papers[1]] == ["warcinfo", "resource", "resource"], (
+        "its inbox was empty"
+    )
+    settings = json.loads(told["urn:x-noria:test:cycle-000001:settings"].block)
+    assert settings["lake"]["buckets"] == 8
+    assert json.loads(told["urn:x-noria:test:cycle-000003:ledger"].block)["cycle"] == 3
+    (seeds,) = (record.block for target, record in told.items() if ":cycle-000001:seeds:" in (target or ""))
+    assert [json.loads(line)["url"] for line in seeds.splitlines()] == crawled.web.seeds(
+        crawled.server.port, all_hosts=True
+    )
 
 
 def test_p10_the_same_lake_and_clock_give_the_same_plan(crawled: Crawl) -> None:
