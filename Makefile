@@ -9,11 +9,12 @@ PYTHON ?= $(shell for one in python3.13 python3.12 python3.11 python3 python; do
 
 VENV := .venv
 BIN := $(VENV)/bin
+REPLAY := .venv-replay
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install cycle status notebooks test test-all check format bench bench-parse bench-warc bench-peers bench-explain bench-extract bench-politeness clean
+.PHONY: help install cycle status notebooks test test-all test-replay check format bench bench-parse bench-warc bench-peers bench-explain bench-extract bench-politeness clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +50,14 @@ test: $(READY)  ## run the tests (the slow ones aside)
 test-all: $(READY)  ## run all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
+test-replay: $(READY) $(REPLAY)/.ready  ## replay a crawl with pywb (installs it apart, once)
+	@$(BIN)/python -m pytest tests/replay $(ARGS)
+
+$(REPLAY)/.ready: conf/replay.lock
+	@$(PYTHON) -m venv $(REPLAY)
+	@$(REPLAY)/bin/python -m pip --quiet --disable-pip-version-check install --no-deps -r conf/replay.lock
+	@touch $@
+
 check: $(READY)  ## format, lint, types and import contracts; changes nothing
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -81,5 +90,5 @@ bench-politeness: $(READY)  ## 2,000 hosts of skewed sizes and delays: what is a
 	@$(BIN)/python tests/bench/bench_politeness.py $(ARGS)
 
 clean:  ## remove .venv and caches; lakes and logs stay
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	@rm -rf $(VENV) $(REPLAY) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
 	@find . -name __pycache__ -type d -not -path './data/*' -prune -exec rm -rf {} +

@@ -27,6 +27,7 @@ CDXJ_COLUMNS = (
     "content_mime_detected", "fetch_redirect", "content_truncated", "record_type",
     "warc_filename", "warc_record_offset", "warc_record_length",
 )  # fmt: skip
+NOT_MODIFIED = 304
 
 
 @dataclass(frozen=True)
@@ -240,11 +241,16 @@ def _placed(
 
 
 def _index(cdxj_dir: Path, filename: str, size: int, rows: pa.Table) -> SealedFile:
-    """Write the CDXJ beside a final file."""
+    """Write the CDXJ beside a final file: a line for each record but a 304.
+
+    What a 304 confirms is replayed from the capture that it confirms. pywb would show the 304 itself, without a body,
+    to all who ask for the page at that time or for its newest copy (tests/replay).
+    """
     path = cdxj_dir / (filename.removesuffix(".gz").removesuffix(".warc") + ".cdxj")
     path.parent.mkdir(parents=True, exist_ok=True)
     names = [name for name in CDXJ_COLUMNS if name in rows.column_names]
-    written = cdxj.write(path, (_line(row) for row in rows.select(names).to_pylist()))
+    lines = (_line(row) for row in rows.select(names).to_pylist() if row["fetch_status"] != NOT_MODIFIED)
+    written = cdxj.write(path, lines)
     sync_folder(path.parent)
     return SealedFile(filename, size, len(rows), pc.sum(rows["duplicate"]).as_py() or 0, written)
 
