@@ -218,6 +218,17 @@ def conform(table: pa.Table, schema: Table) -> pa.Table:
     return table.select(target.names).cast(target)
 
 
+def widened(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the rows with just the columns of a schema: one that an older file lacks is null."""
+    columns = [
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
 def parquet_writer(path: Path, schema: Table, order: Sequence[str]) -> pq.ParquetWriter:
     """Open a Parquet writer with the lake's encodings for a table sorted by `order`."""
     target = schema.file_schema

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from lake.errors import LakeMissing
+from lake.files import widened
 from lake.layout import Layout
 from lake.schema import LEDGER
 
@@ -116,5 +117,5 @@ def add_actions(held: DeltaTable) -> pa.Table:
 
 def _read_files(files: list[tuple[Path, int, int]]) -> pa.Table:
     # ParquetFile, for read_table brings in pandas: a quarter of a second before `noria status` says a word
-    tables = [pq.ParquetFile(path).read().cast(LEDGER.file_schema) for path, _, _ in files]
+    tables = [widened(pq.ParquetFile(path).read(), LEDGER.file_schema) for path, _, _ in files]
     return pa.concat_tables(tables) if tables else LEDGER.file_schema.empty_table()

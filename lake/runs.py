@@ -24,6 +24,7 @@ from lake.files import (
     parquet_writer,
     publish,
     temporary,
+    widened,
     write_data,
 )
 from lake.layout import Layout
@@ -65,7 +66,7 @@ def known(files: Sequence[DataFile], keys: Keys) -> Mask:
 
 
 def lookup(files: Sequence[DataFile], keys: Keys) -> pa.Table:
-    """Return the rows of the runs whose key is among the sorted `keys`, columns as in the files.
+    """Return the rows of the runs whose key is among the sorted `keys`; a column that a file lacks is null.
 
     A key can match several rows, and (two digests may share their top 63 bits) a wrong one: compare the
     digest. No file at all gives an empty table of `contents`.
@@ -78,7 +79,8 @@ def lookup(files: Sequence[DataFile], keys: Keys) -> pa.Table:
         for (reader, number), _, group in _groups(file, keys):
             match = _is_in(keys, group)
             if match.any():
-                found.append(reader.read_row_group(number).filter(pa.array(match)))
+                rows = reader.read_row_group(number).filter(pa.array(match))
+                found.append(widened(rows, CONTENTS.file_schema))
     return pa.concat_tables(found) if found else CONTENTS.file_schema.empty_table()
 
 
@@ -199,7 +201,7 @@ def _merged(files: Sequence[DataFile], spec: Table) -> Iterator[pa.Table]:
 def _slabs(file: DataFile, spec: Table) -> Iterator[pa.Table]:
     with _opened(file) as reader:
         for number in range(reader.num_row_groups):
-            slab = reader.read_row_group(number).cast(spec.file_schema).combine_chunks()
+            slab = widened(reader.read_row_group(number), spec.file_schema).combine_chunks()
             if slab.num_rows:
                 yield slab
 

@@ -39,8 +39,12 @@ def verify(root: Path, spec: Table, adds: Sequence[Add]) -> None:
     sync_folder(folder)
 
 
-def fault_of(path: Path, spec: Table, add: Add, shift: int | None) -> str | None:
-    """Return what is wrong with one file, None if it is as promised."""
+def fault_of(path: Path, spec: Table, add: Add, shift: int | None, *, older: bool = False) -> str | None:
+    """Return what is wrong with one file, None if it is as promised.
+
+    older: columns may be missing, whose values are then null: the table has got them since the file was written. A column
+    that the table is sorted by is never one of them.
+    """
     if set(add.partition) != set(spec.partitions):
         return f"partition values {sorted(add.partition)}, the table has {sorted(spec.partitions)}"
     if not path.is_file():
@@ -51,16 +55,39 @@ def fault_of(path: Path, spec: Table, add: Add, shift: int | None) -> str | None
         footer = pq.read_metadata(path)
     except (pa.ArrowInvalid, OSError) as error:
         return f"its footer cannot be read ({str(error).splitlines()[0]})"
-    return _footer_fault(footer, spec, add) or _bucket_fault(spec, add, shift)
+    return _footer_fault(footer, spec, add, older) or _bucket_fault(spec, add, shift)
 
 
-def _footer_fault(footer: pq.FileMetaData, spec: Table, add: Add) -> str | None:
+def _footer_fault(footer: pq.FileMetaData, spec: Table, add: Add, older: bool) -> str | None:
     if footer.num_rows != add.rows:
         return f"it has {footer.num_rows} rows, {add.rows} were written"
-    names = footer.schema.to_arrow_schema().names
-    if names != spec.file_schema.names:
-        return f"its columns are {names}"
-    return _order_fault(footer, spec, add)
+    found = footer.schema.to_arrow_schema()
+    return _columns_fault(found, spec, older) or _order_fault(footer, spec, add)
+
+
+def _columns_fault(found: pa.Schema, spec: Table, older: bool) -> str | None:
+    wanted = spec.file_schema
+    if not older and found.names != wanted.names:
+        return f"its columns are {found.names}"
+    for name in found.names:
+        if name not in wanted.names:
+            return f"its column {name} is not one of the table's"
+        if not _fits(found.field(name).type, wanted.field(name).type, older):
+            return f"its column {name} is {found.field(name).type}, the table's {wanted.field(name).type}"
+    lost = [name for name in spec.sorted_by if name in wanted.names and name not in found.names]
+    return f"it lacks {', '.join(lost)}, by which the table is sorted" if lost else None
+
+
+def _fits(found: pa.DataType, wanted: pa.DataType, older: bool) -> bool:
+    """Whether a type is the wanted one; older: structs may lack fields."""
+    if pa.types.is_list(found) and pa.types.is_list(wanted):
+        return _fits(found.value_type, wanted.value_type, older)
+    if not (pa.types.is_struct(found) and pa.types.is_struct(wanted)):
+        return bool(found == wanted)
+    held, names = {field.name: field.type for field in found}, {field.name for field in wanted}
+    if not held.keys() <= names or (not older and len(held) < len(names)):
+        return False
+    return all(field.name not in held or _fits(held[field.name], field.type, older) for field in wanted)
 
 
 def _order_fault(footer: pq.FileMetaData, spec: Table, add: Add) -> str | None:
@@ -83,7 +110,10 @@ def key_spans(footer: pq.FileMetaData, spec: Table) -> list[tuple[Any, Any]] | N
     """Return (min, max) of the first sort column by row group, None where the file does not say."""
     if not spec.sorted_by or not pa.types.is_integer(spec.arrow.field(spec.sorted_by[0]).type):
         return None
-    column = spec.file_schema.get_field_index(spec.sorted_by[0])
+    leaves = [footer.schema.column(place).path for place in range(footer.num_columns)]
+    if spec.sorted_by[0] not in leaves:
+        return None
+    column = leaves.index(spec.sorted_by[0])
     spans = []
     for group in range(footer.num_row_groups):
         stats = footer.row_group(group).column(column).statistics

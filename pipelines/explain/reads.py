@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from lake import runs
 from lake.errors import DamagedFile
-from lake.files import DataFile
-from lake.schema import BY_NAME, SHELVES
+from lake.files import DataFile, widened
+from lake.schema import BY_NAME, CAPTURES, SHELVES
 from lake.snapshot import Lake, crawl_name
 from pipelines.rules import urls
 
@@ -76,19 +76,8 @@ def key_range(
     for file in lake.files(table, partitions=where):
         if not _apart(file, low, high):
             rows = _slices(file, spec.sorted_by[0], low, high)
-            found += [_as_of_today(piece, spec.file_schema) for piece in rows]
+            found += [widened(piece, spec.file_schema) for piece in rows]
     return pa.concat_tables(found).combine_chunks()
-
-
-def _as_of_today(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows of an older Noria with today's columns: those it lacked are null."""
-    columns = [
-        rows[field.name].cast(field.type)
-        if field.name in rows.column_names
-        else pa.nulls(rows.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _apart(file: DataFile, low: int, high: int) -> bool:
@@ -171,7 +160,7 @@ def _captures_in(file: DataFile, surts: list[str]) -> Iterator[dict[str, Any]]:
                 column = reader.read_row_group(group, columns=["url_surtkey"]).column(0)
                 places = np.flatnonzero(pc.is_in(column, wanted).to_numpy(zero_copy_only=False))
                 if len(places):
-                    rows = reader.read_row_group(group).take(pa.array(places))
+                    rows = widened(reader.read_row_group(group).take(pa.array(places)), CAPTURES.file_schema)
                     yield from ({**row, **file.partition} for row in rows.to_pylist())
     except (OSError, pa.ArrowInvalid) as error:
         raise _damaged(file, error) from error
