@@ -15,7 +15,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any, get_type_hints
 
-from pipelines.rules.filters import EXTENSIONS
+from pipelines.rules.extensions import EXTENSIONS
 from pipelines.setting_kinds import (
     DAY_MS,
     DAY_SECONDS,

@@ -158,7 +158,9 @@ def status(
     """Tell what the lake holds, what waits and until when, what failed, and how the last cycles went."""
     with errors.told():
         from pipelines.app import status_cmd
+        from pipelines.app.arrow import spare_pandas
 
+        spare_pandas()
         status_cmd.run(settings_of(lake, conf, pairs), as_json=as_json, watch=watch)
 
 
@@ -221,7 +223,9 @@ def explain(
     """Tell what became of a URL and why, and when it will be asked next."""
     with errors.told():
         from pipelines.app import explain_cmd
+        from pipelines.app.arrow import spare_pandas
 
+        spare_pandas()
         explain_cmd.explain(settings_of(lake, conf, pairs), url, most=most, as_json=as_json)
 
 
@@ -243,7 +247,9 @@ def hosts(
     """Tell how a host stands: clock, delay, health, budget, robots.txt; without one, list the hosts."""
     with errors.told():
         from pipelines.app import explain_cmd
+        from pipelines.app.arrow import spare_pandas
 
+        spare_pandas()
         settings = settings_of(lake, conf, pairs)
         if host is None:
             explain_cmd.host_table(settings, order=order, most=most, as_json=as_json)
@@ -269,7 +275,9 @@ def get(  # noqa: PLR0913  an option each
     """Print the stored bytes of a page."""
     with errors.told():
         from pipelines.app import get_cmd
+        from pipelines.app.arrow import spare_pandas
 
+        spare_pandas()
         settings = settings_of(lake, conf, pairs)
         get_cmd.run(settings, url, cycle=cycle, decoded=decoded, headers=headers, as_json=as_json)
 
@@ -289,7 +297,9 @@ def check(
         return 0
     with errors.told():
         from pipelines.app import check_cmd
+        from pipelines.app.arrow import spare_pandas
 
+        spare_pandas()
         raise typer.Exit(check_cmd.run(settings_of(lake, conf, pairs), deep=deep, as_json=as_json))
 
 
@@ -328,7 +338,9 @@ def check_robots(
     """Tell whether robots.txt allows a URL, by which group and line."""
     with errors.told():
         from pipelines.app import judge_cmd
+        from pipelines.app.arrow import spare_pandas
 
+        spare_pandas()
         judge_cmd.robots(settings_of(lake, conf, pairs), url, file=file, as_json=as_json, fetch=fetch)
 
 

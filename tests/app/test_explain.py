@@ -75,6 +75,49 @@ def test_explaining_starts_without_the_network_and_the_help_without_arrow() -> N
     assert _loaded(told.format("cli", (*heavy, "pyarrow", "pydantic", "numpy"))) == ""
 
 
+HEAVY = (
+    "aiohttp",
+    "aiodns",
+    "bokeh",
+    "dask",
+    "distributed",
+    "matplotlib",
+    "pandas",
+    "rich",
+    "scipy",
+    "structlog",
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status"],
+        ["hosts"],
+        ["hosts", "a.example"],
+        ["explain", "http://a.example/"],
+        ["check"],
+    ],
+    ids=" ".join,
+)
+def test_a_question_waits_for_nothing_heavy(words: list[str], empty: str) -> None:
+    """Each of these takes longer to import than the whole of an answer."""
+    told = _loaded(
+        "import sys; from pipelines.app import errors; from pipelines.app.cli import app;"
+        f"errors.run(app, {[*words, '--lake', empty]!r});"
+        f"print('loaded:', *(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    assert told.splitlines()[-1] == "loaded:"
+
+
+def test_pandas_is_there_for_whoever_asks_after_it_was_spared() -> None:
+    assert _loaded(
+        "import sys; from pipelines.app.arrow import spare_pandas; spare_pandas();"
+        "import pyarrow as pa; table = pa.table({'a': [1, None]}); print('pandas' in sys.modules);"
+        "print(type(table.to_pandas()).__name__, sys.modules['pandas'].Series([1.5]).sum())"
+    ).split() == ["False", "DataFrame", "1.5"]
+
+
 def _loaded(code: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
