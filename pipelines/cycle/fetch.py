@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from pipelines.cycle.crew import Crew
 from pipelines.cycle.hoststate import HostState, Item
 from pipelines.cycle.keeper import Keeper
 from pipelines.cycle.listing import Lister
+from pipelines.cycle.litter import collected_rarely
 from pipelines.cycle.turn import Turn
 from pipelines.net.clock import Clock, SystemClock
 from pipelines.net.exchange import Exchange
@@ -33,8 +32,6 @@ from pipelines.rules.dates import if_modified_since
 from pipelines.rules.outcome import Outcome
 from pipelines.rules.schedule import Schedule, Wait
 
-COLLECTIONS = (20_000, 20, 20)
-"""Thresholds of the garbage collector: new objects, young collections, middle ones (see the `gc` module)."""
 TICK_SECONDS = 0.25
 LIVE_SECONDS = 1.0
 SLOW_SECONDS = 10.0
@@ -86,26 +83,9 @@ def _attempt(task: FetchTask, still_wanted: Callable[[], bool]) -> dict[str, Any
     ) as held:
         if found := task.turn.done("fetch", task.partition):
             return found
-        with _rare_collections():
+        with collected_rarely():
             manifest = uvloop.run(_Run(task, held, still_wanted).run())
     return task.turn.finish("fetch", task.partition, manifest)
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Let the garbage collector walk over everything less often: it took a tenth of the time of a fetch.
-
-    What a fetch holds (rows, links seen) lives long, and little of what it drops lies in cycles. What was there
-    before is left out of all walks meanwhile.
-    """
-    before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(*COLLECTIONS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def salvage(task: FetchTask) -> dict[str, Any]:
