@@ -14,10 +14,10 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install cycle status notebooks test test-all test-replay check format bench bench-parse bench-warc bench-peers bench-explain bench-extract bench-politeness clean
+.PHONY: help install cycle status notebooks test test-all test-replay check format bench bench-parse bench-warc bench-peers bench-explain bench-extract bench-freshness bench-politeness clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(READY)  ## make .venv and install the locked packages and Noria
 	@echo "installed: $(BIN)/noria   next: make cycle"
@@ -85,6 +85,9 @@ bench-explain: $(READY)  ## time of `noria explain` and `noria hosts` on a lake 
 
 bench-extract: $(READY)  ## pages a second of `noria extract`
 	@$(BIN)/python -m tests.bench.bench_extract $(ARGS)
+
+bench-freshness: $(READY)  ## how fresh pages are kept within a budget, against the optimum, uniform visits and Nutch's rule
+	@$(BIN)/python tests/bench/bench_freshness.py $(ARGS)
 
 bench-politeness: $(READY)  ## 2,000 hosts of skewed sizes and delays: what is asked of what the clocks allow (minutes)
 	@$(BIN)/python tests/bench/bench_politeness.py $(ARGS)
