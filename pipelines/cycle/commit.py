@@ -47,6 +47,7 @@ def commit_cycle(
     replace = _replaced(turn, lake, manifests["merge"])
     totals = balance(turn, lake, manifests["merge"])
     versions = dict(turn.versions)
+    _make_way(turn, manifests["merge"], still_ours)
     for table in ORDER:
         still_ours()
         versions[table] = commit.commit_table(
@@ -62,6 +63,26 @@ def commit_cycle(
     write_papers(turn, lake.lake_id, row)
     commit.append_ledger(turn.root, row)
     return row
+
+
+def _make_way(turn: Turn, merged: list[dict[str, Any]], still_ours: Callable[[], None]) -> None:
+    """Take away the files of the later shelf whose rows were written anew; what replaces them comes with the cycle's commit.
+
+    A commit a bucket group: Delta removes each of some days with each of some buckets, and a group has its own days.
+    """
+    for group, manifest in enumerate(merged):
+        called = manifest.get("called") or {}
+        if called.get("days"):
+            still_ours()
+            where = {"due_day": called["days"], "bucket": called["buckets"]}
+            commit.commit_table(
+                turn.root,
+                "frontier_later",
+                cycle=turn.cycle,
+                adds=[],
+                replace=where,
+                app=f"called-{group:04d}",
+            )
 
 
 def tidy(turn: Turn) -> None:
@@ -152,6 +173,8 @@ def balance(turn: Turn, lake: Lake, merged: list[dict[str, Any]]) -> dict[str, i
         for shelf, changed in (("backlog", "refilled"), ("retired", "thinned")):
             for bucket in manifest[changed]:
                 after[shelf][bucket] = 0
+        for bucket, count in ((manifest.get("called") or {}).get("gone") or {}).items():
+            after["later"][int(bucket)] -= count
         for name, rows in manifest["rows"].items():
             after[name].update({int(bucket): count for bucket, count in rows.items()})
     for bucket in range(turn.buckets):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -12,6 +14,14 @@ from pipelines.rules import metadata
 
 Floats = npt.NDArray[np.float64]
 _MARK = '"sitemap":'
+
+
+def told_by_sitemaps(candidates: pa.Table) -> dict[int, dict[str, Any]]:
+    """Return, by URL key, what the sitemaps read in this cycle say of it."""
+    told = candidates.filter(pc.fill_null(pc.match_substring(candidates["meta"], _MARK), False))
+    told = told.sort_by([("url_key", "ascending"), ("via_key", "ascending")])
+    pairs = zip(told["url_key"].to_pylist(), told["meta"].to_pylist(), strict=True)
+    return {key: metadata.read(meta).get("sitemap") or {} for key, meta in pairs}
 
 
 def with_hints(rows: pa.Table, candidates: pa.Table) -> pa.Table:

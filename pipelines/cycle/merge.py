@@ -19,6 +19,7 @@ from lake.snapshot import Lake
 from pipelines.cycle import parts
 from pipelines.cycle.books import count_shelves, host_books
 from pipelines.cycle.bucketfiles import BucketFiles
+from pipelines.cycle.calling import call_forward
 from pipelines.cycle.frontier import Ints, column, due_later, new_rows, slice_by_key, working_rows
 from pipelines.cycle.harvest import reap, set_aside, visits_of, with_yields
 from pipelines.cycle.hints import with_hints
@@ -39,6 +40,7 @@ def merge(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     captures = deciding_captures(read_range(turn, group, partitions, "captures"))
     candidates = read_range(turn, group, partitions, "candidates")
     fresh = admitted_urls(turn, lake, group, work, candidates)
+    called = call_forward(turn, lake, group, candidates, known=column(work, "url_key"))
     work = with_hints(work, candidates)
     admitted = staging.read_table(turn.staged("plan", f"admitted-{group:04d}.arrow"))
     fresh_keys = np.sort(np.concatenate([column(fresh, "url_key"), column(admitted, "url_key")]))
@@ -50,16 +52,20 @@ def merge(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     harvest = reap(turn, lake, group, visits=visits, rows=rows, fresh=fresh, books=books)
     books = with_yields(books, harvest)
     shelved = set_aside(turn, lake, shelved, books, harvest)
-    books = reprice(turn, count_shelves(books, rows, shelved, fresh_keys), rows, shelved)
+    books = reprice(turn, count_shelves(books, rows, shelved, fresh_keys), rows, shelved, called)
     undue = due_later(turn, lake, group)
     recalled = staging.read_table(turn.staged("plan", f"recalled-{group:04d}.arrow"))
     touched = touched_buckets(turn, group, partitions, (captures, fresh, admitted, undue, recalled))
     hosts_of_noted = urls.buckets_of(column(noted, "url_key"), turn.buckets)
-    writer = BucketFiles(turn, group, touched | harvest.touched | set(hosts_of_noted.tolist()))
-    writer.frontier(shelved, undue.filter(pc.greater(undue["due_at"], pa.scalar(turn.opened_at, TIMESTAMP))))
+    touched |= harvest.touched | set(hosts_of_noted.tolist()) | set(called.buckets)
+    writer = BucketFiles(turn, group, touched)
+    undue = undue.filter(pc.greater(undue["due_at"], pa.scalar(turn.opened_at, TIMESTAMP)))
+    writer.frontier(shelved, pa.concat_tables([undue, called.moved, called.others]))
     writer.seen(fresh_keys)
     writer.hosts(books)
-    return turn.finish("merge", group, {**writer.manifest(), "new_urls": len(fresh_keys)})
+    return turn.finish(
+        "merge", group, {**writer.manifest(), "new_urls": len(fresh_keys), "called": called.manifest()}
+    )
 
 
 def read_range(turn: Turn, group: int, partitions: int, kind: str) -> pa.Table:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from lake import ledger, runs, staging
 from pipelines.cycle import policies
+from pipelines.cycle.calling import Called
 from pipelines.cycle.frontier import Ints, column
 from pipelines.cycle.shelving import Shelved
 from pipelines.cycle.turn import Turn
@@ -24,16 +25,17 @@ REVISITS_BESIDE_NEW = 0.5
 """Share of a host's visits that may go to known pages while new ones wait."""
 
 
-def reprice(turn: Turn, books: pa.Table, rows: pa.Table, shelved: Shelved) -> pa.Table:
+def reprice(turn: Turn, books: pa.Table, rows: pa.Table, shelved: Shelved, called: Called) -> pa.Table:
     """Return the host rows with `revisit_demand` and `revisit_price` as they are after the cycle.
 
-    rows: the group's URLs as they stood before. A host of which no page was visited keeps its price.
+    rows: the group's URLs as they stood before. called: those of the later shelf whose visits moved. A host of which no page was visited keeps its price.
     """
     names = books["host"].combine_chunks()
     gone = np.sort(np.concatenate([column(shelved.later, "url_key"), column(shelved.retired, "url_key")]))
     before = rows.filter(pa.array(runs.is_member(gone, column(rows, "url_key"))))
     demand = _float(books, "revisit_demand", 0.0)
-    demand = np.maximum(demand + _by_host(names, shelved.later) - _by_host(names, before), 0.0)
+    added = _by_host(names, shelved.later) + _by_host(names, called.moved)
+    demand = np.maximum(demand + added - _by_host(names, before) - _by_host(names, called.before), 0.0)
     visited = shelved.later.filter(pc.equal(shelved.later["failures"], 0))
     count = np.bincount(_place(names, visited), minlength=len(names))
     policy = policies.recrawl_policy(turn.settings)

@@ -154,3 +154,30 @@ def retry_seconds(policy: RetryPolicy, *, failures: int, outcome: Outcome) -> in
     if failures >= most:
         return None
     return int(min(policy.first_seconds * policy.factor ** min(failures - 1, 30), policy.max_seconds))
+
+
+def lastmod_trust(*, told: int, true: int) -> float:
+    """Return how far a host's sitemaps are believed when they tell of a change: 0 to 1.
+
+    told: changes that they told of and that a visit could prove; true: those it did. One that has proved nothing yet is
+    believed by half (Laplace's rule of succession).
+
+    >>> [lastmod_trust(told=told, true=true) for told, true in ((0, 0), (8, 8), (8, 0))]
+    [0.5, 0.9, 0.1]
+    """
+    return (true + 1) / (told + 2)
+
+
+def called_seconds(
+    policy: RecrawlPolicy, *, due_seconds: float, visited_seconds: float, trust: float
+) -> float:
+    """Return the pause before the visit to a page of which a sitemap says that it has changed since the last one.
+
+    due_seconds: until its visit as planned; `trust` is the share of it that falls away. visited_seconds: since the last
+    visit, which no page follows sooner than the policy's least pause.
+
+    >>> called_seconds(RecrawlPolicy(), due_seconds=1_000_000, visited_seconds=0, trust=0.5)
+    500000.0
+    """
+    soonest = max(policy.min_seconds - visited_seconds, 0.0)
+    return max(due_seconds * (1.0 - trust), min(soonest, due_seconds))

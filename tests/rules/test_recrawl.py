@@ -8,7 +8,9 @@ from pipelines.rules.outcome import Outcome
 from pipelines.rules.recrawl import (
     RecrawlPolicy,
     RetryPolicy,
+    called_seconds,
     change_rate,
+    lastmod_trust,
     next_price,
     next_visit_seconds,
     retry_seconds,
@@ -100,3 +102,19 @@ def test_a_price_rises_while_more_is_due_than_may_be_asked_and_falls_back_to_the
         price = next_price(policy, price_seconds=price, demand=20, budget=100, visited=100, known=1_000)
     assert price == policy.price_seconds
     assert next_price(policy, price_seconds=9e4, demand=200, budget=0, visited=0, known=10) == 9e4
+
+
+@given(st.integers(0, 10**8), st.integers(0, 10**8), st.integers(0, 50), st.data())
+def test_a_call_makes_no_visit_later_or_too_soon_and_calls_harder_the_more_proved_true(
+    due: int, visited: int, told: int, data: st.DataObject
+) -> None:
+    policy = RecrawlPolicy()
+    true = data.draw(st.integers(0, told))
+    waits = [
+        called_seconds(
+            policy, due_seconds=due, visited_seconds=visited, trust=lastmod_trust(told=told, true=true_)
+        )
+        for true_ in (0, true, told)
+    ]
+    assert waits == sorted(waits, reverse=True)
+    assert all(min(policy.min_seconds - visited, due) <= wait <= due for wait in waits)
