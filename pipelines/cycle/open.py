@@ -68,7 +68,7 @@ def _due_at(lake: Lake) -> datetime | None:
 
 def next_turn(lake: Lake, settings: Settings, *, slots: int, now_ms: int) -> Turn:
     """Return the turn that a cycle opened now would be; nothing is opened."""
-    cycle = lake.cycle + 1
+    cycle, waiting = lake.cycle + 1, inbox.pending(lake.root)
     return Turn(
         root=str(lake.root),
         cycle=cycle,
@@ -76,10 +76,10 @@ def next_turn(lake: Lake, settings: Settings, *, slots: int, now_ms: int) -> Tur
         seed=xxhash.xxh3_64_intdigest(f"{lake.lake_id} {cycle}".encode()) >> 1,
         buckets=lake.buckets,
         slots=slots,
-        groups=bucket_groups(lake.buckets, slots),
+        groups=bucket_groups(lake.buckets, slots, inbox.count(lake.root, waiting)),
         versions=dict(lake.versions),
         settings_json=settings.to_json(),
-        inbox=tuple(inbox.pending(lake.root)),
+        inbox=tuple(waiting),
     )
 
 

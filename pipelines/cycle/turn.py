@@ -105,6 +105,13 @@ class Turn:
         return self.staged(step, name)
 
 
-def bucket_groups(buckets: int, slots: int) -> int:
-    """Return into how many groups the buckets are dealt: enough to keep the slots busy, at most 1,024."""
-    return min(buckets, max(4, min(1_024, 4 * slots)))
+GROUP_SEEDS = 250_000
+"""Seeds that a group of buckets takes in at most, if there are buckets enough: some 400 bytes of memory each."""
+
+
+def bucket_groups(buckets: int, slots: int, seeds: int = 0) -> int:
+    """Return into how many groups the buckets are dealt: enough to keep the slots busy, at most 1,024.
+
+    seeds: rows that wait in the inbox; many make more and smaller groups.
+    """
+    return min(buckets, max(4, min(1_024, 4 * slots), min(1_024, -(-seeds // GROUP_SEEDS))))

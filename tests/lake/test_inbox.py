@@ -9,6 +9,7 @@ import pytest
 
 from lake import inbox
 from lake.errors import DamagedFile, InboxError
+from lake.layout import Layout
 
 
 def test_rows_come_back_as_they_were_put(tmp_path: Path) -> None:
@@ -36,6 +37,15 @@ def test_files_wait_in_order_and_are_drained_once(tmp_path: Path) -> None:
     inbox.drain(tmp_path, names[:1])
     assert inbox.read(tmp_path, names).column("url").to_pylist() == ["1000", "20"]
     assert inbox.pending(tmp_path) == [names[2], names[1]]
+
+
+def test_rows_are_counted_without_reading_them(tmp_path: Path) -> None:
+    names = [
+        inbox.put(tmp_path, [{"url": f"http://a.test/{n}"} for n in range(many)], kind="seed")
+        for many in (3, 5)
+    ]
+    (Layout(tmp_path).inbox / "torn.parquet").write_bytes(b"PAR1")
+    assert inbox.count(tmp_path, [*names, "torn.parquet", "gone.parquet"]) == 8
 
 
 def test_an_empty_or_missing_inbox_is_no_error(tmp_path: Path) -> None:
