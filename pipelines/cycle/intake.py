@@ -19,6 +19,7 @@ from pipelines.cycle import parts, policies
 from pipelines.cycle.frontier import STATE, Ints, column, new_rows, slice_by_key
 from pipelines.cycle.turn import Turn
 from pipelines.rules import filters, metadata, urls
+from pipelines.rules.quick import Quick
 
 EXAMPLES = 100
 SITEMAP_SOURCES = ("sitemap",)
@@ -86,6 +87,7 @@ def intake(turn: Turn) -> dict[str, Any]:
 
 def _sifted(rows: pa.Table, policy: filters.FilterPolicy, taken: Taken) -> dict[int, Wanted]:
     kept: dict[int, Wanted] = {}
+    quick = Quick(policy)
     columns = (rows[name].to_pylist() for name in ("url", "meta", "source"))
     for url, meta, source in zip(*columns, strict=True):
         wire = urls.wire(url)
@@ -96,10 +98,12 @@ def _sifted(rows: pa.Table, policy: filters.FilterPolicy, taken: Taken) -> dict[
         if source in SITEMAP_SOURCES or metadata.is_set(meta, "sitemap"):
             taken.sitemaps.append(_sitemap(wire, host, _seed_meta(wire, metadata.inherited(meta), policy)))
             continue
-        if refusal := filters.refusal(wire, policy, meta=meta):
-            taken.refuse(url, refusal.rule)
+        _, key = quick.judge(wire, depth=0, meta=meta)
+        if key is None:
+            refusal = filters.refusal(wire, policy, meta=meta, host=host)
+            taken.refuse(url, refusal.rule if refusal else "")
             continue
-        kept.setdefault(urls.url_key(wire, host), Wanted(wire, host, _seed_meta(wire, meta, policy), source))
+        kept.setdefault(key, Wanted(wire, host, _seed_meta(wire, meta, policy), source))
     return kept
 
 

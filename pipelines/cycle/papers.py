@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from pyarrow import csv
 
 from lake import inbox
 from lake.layout import Layout
@@ -19,7 +21,7 @@ from lake.ledger import LedgerRow
 from pipelines.cycle.turn import Turn
 from pipelines.net import warc
 
-JSON, LINES = "application/json", "application/x-ndjson"
+JSON, CSV = "application/json", "text/csv"
 
 
 class Paper(NamedTuple):
@@ -93,16 +95,15 @@ def _papers(turn: Turn, row: LedgerRow) -> Iterator[Paper]:
     for name in turn.inbox:
         rows = inbox.read(turn.root, [name])
         if rows.num_rows:
-            yield Paper(f"seeds:{name.removesuffix('.parquet')}", LINES, _lines(rows))
+            yield Paper(f"seeds:{name.removesuffix('.parquet')}", CSV, _table(rows))
 
 
 def _json(value: dict[str, Any]) -> bytes:
     return json.dumps(value, indent=1, sort_keys=True, default=str).encode()
 
 
-def _lines(rows: pa.Table) -> bytes:
-    """Return inbox rows as JSON lines, in their order."""
-    return "".join(
-        json.dumps({**row, "received_at": row["received_at"].isoformat()}, ensure_ascii=False) + "\n"
-        for row in rows.to_pylist()
-    ).encode()
+def _table(rows: pa.Table) -> bytes:
+    """Return inbox rows as CSV (RFC 4180) with a line of names, in their order."""
+    sink = BytesIO()
+    csv.write_csv(rows, sink)
+    return sink.getvalue()

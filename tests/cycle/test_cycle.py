@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterator
 
@@ -142,7 +143,7 @@ def test_the_archive_tells_with_what_settings_and_seeds_it_was_made(crawled: Cra
     assert settings["lake"]["buckets"] == 8
     assert json.loads(told["urn:x-noria:test:cycle-000003:ledger"].block)["cycle"] == 3
     (seeds,) = (record.block for target, record in told.items() if ":cycle-000001:seeds:" in (target or ""))
-    assert [json.loads(line)["url"] for line in seeds.splitlines()] == crawled.web.seeds(
+    assert [row["url"] for row in csv.DictReader(seeds.decode().splitlines())] == crawled.web.seeds(
         crawled.server.port, all_hosts=True
     )
 
