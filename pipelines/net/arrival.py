@@ -21,11 +21,12 @@ class HasOptions(Protocol):
     def getsockopt(self, level: int, name: int, size: int, /) -> bytes: ...
 
 
-def ages_ms(sock: HasOptions | None) -> tuple[int, int] | None:
-    """Return how long ago data was last sent and last came, in ms; None where the system does not tell.
+TICK_MS: Final = 10
+"""The kernel counts in ticks of 1 to 10 ms (CONFIG_HZ), so that the span between two of its ages may be so much short."""
 
-    The kernel counts in ticks of 1 to 10 ms.
-    """
+
+def ages_ms(sock: HasOptions | None) -> tuple[int, int] | None:
+    """Return how long ago data was last sent and last came, in ms; None where the system does not tell."""
     if sock is None or _TCP_INFO is None:
         return None
     try:
@@ -38,15 +39,17 @@ def ages_ms(sock: HasOptions | None) -> tuple[int, int] | None:
 def waited_ms(ages: tuple[int, int] | None, *, written_ms: int, noted_ms: int) -> int:
     """Return the ms from a request to its answer: by the kernel's `ages` at `noted_ms`, never more than we saw.
 
+    Rather a tick more than less: a pause is a multiple of it.
+
     written_ms, noted_ms: when the loop wrote the request, and when it heard of the answer (one monotonic clock).
 
     >>> waited_ms(None, written_ms=1_000, noted_ms=1_400)
     400
     >>> waited_ms((390, 350), written_ms=1_000, noted_ms=1_400)
-    40
+    50
     """
     seen = max(noted_ms - written_ms, 0)
     if ages is None:
         return seen
     sent, came = ages
-    return min(max(min(sent, seen) - came, 0), seen)
+    return min(max(min(sent, seen) - came, 0) + TICK_MS, seen)
