@@ -32,7 +32,8 @@ from pipelines.rules.schedule import Ask, Schedule, Wait
 from pipelines.rules.sitemaps import WELL_KNOWN_PATHS
 
 GUARD_MS = 3
-"""Added to every pause: our clock reads whole ms, and a server may note the end of an answer after we do."""
+"""Added to every pause, a host's and an address's: our clock reads whole ms, and a server may note the end of an
+answer after we do."""
 
 CUT_OFF_MS = 500
 """Added once more when we hung up in the middle of an answer: the server needs a moment to notice."""
@@ -243,7 +244,7 @@ class Crew:
         goes_on = host.has_work()
         self.schedule.done(
             host.name,
-            now_ms=now_ms,
+            now_ms=now_ms + GUARD_MS,  # the address's clock; the host's own has it already
             ready_ms=host.next_ms if goes_on else None,
             work_ms=host.work_ms(),
             asks=host.asks(),
