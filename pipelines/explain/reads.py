@@ -37,13 +37,21 @@ def shelf_of(lake: Lake, key: int) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
+WAITING = (
+    "url_key", "url", "host", "source", "depth", "meta", "visits", "changes", "due_at", "added_at",
+)  # fmt: skip
+"""What ranks a URL in its host's queue: half of the columns."""
+
+
 def waiting_rows(lake: Lake, host: str, today: int) -> pa.Table:
     """Return a host's rows that a cycle could plan: those of ready, and those of later whose due day has come."""
     low = urls.host_key(host)
-    ready = key_range(lake, "frontier_ready", low, low | URL_MASK)
+    ready = key_range(lake, "frontier_ready", low, low | URL_MASK, columns=WAITING)
     come = [int(day) for day in lake.rows("frontier_later", "due_day") if int(day) <= today]
     later = (
-        key_range(lake, "frontier_later", low, low | URL_MASK, only={"due_day": come}) if come else ready[:0]
+        key_range(lake, "frontier_later", low, low | URL_MASK, only={"due_day": come}, columns=WAITING)
+        if come
+        else ready[:0]
     )
     rows = pa.concat_tables([ready, later.select(ready.column_names)])
     return rows.filter(pc.equal(rows["host"], host)).combine_chunks()
@@ -63,20 +71,29 @@ def robots_body(lake: Lake, digest: str) -> bytes | None:
 
 
 def key_range(
-    lake: Lake, table: str, low: int, high: int, *, only: dict[str, list[int]] | None = None
+    lake: Lake,
+    table: str,
+    low: int,
+    high: int,
+    *,
+    only: dict[str, list[int]] | None = None,
+    columns: Sequence[str] | None = None,
 ) -> pa.Table:
     """Return the rows of a bucketed table with low <= key <= high (one bucket's), with the columns of its files.
 
     Opens the bucket's files whose span (told by the Delta log) meets the range, and reads of the matching row
-    groups first the key alone. only: further partition values. Raises DamagedFile.
+    groups first the key alone. only: further partition values. columns: None = all. Raises DamagedFile.
     """
     spec = BY_NAME[table]
     where: dict[str, Iterable[int | str]] = {"bucket": [urls.bucket_of(low, lake.buckets)], **(only or {})}
-    found = [spec.file_schema.empty_table()]
+    schema = spec.file_schema
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns])
+    found = [schema.empty_table()]
     for file in lake.files(table, partitions=where):
         if not _apart(file, low, high):
-            rows = _slices(file, spec.sorted_by[0], low, high)
-            found += [widened(piece, spec.file_schema) for piece in rows]
+            rows = _slices(file, spec.sorted_by[0], low, high, columns)
+            found += [widened(piece, schema) for piece in rows]
     return pa.concat_tables(found).combine_chunks()
 
 
@@ -86,7 +103,9 @@ def _apart(file: DataFile, low: int, high: int) -> bool:
     )
 
 
-def _slices(file: DataFile, name: str, low: int, high: int) -> Iterator[pa.Table]:
+def _slices(
+    file: DataFile, name: str, low: int, high: int, columns: Sequence[str] | None
+) -> Iterator[pa.Table]:
     try:
         with pq.ParquetFile(file.path) as reader:
             for group in _groups(reader, name, low, high):
@@ -94,7 +113,7 @@ def _slices(file: DataFile, name: str, low: int, high: int) -> Iterator[pa.Table
                 start = int(np.searchsorted(keys, low, side="left"))
                 stop = int(np.searchsorted(keys, high, side="right"))
                 if stop > start:
-                    yield reader.read_row_group(group).slice(start, stop - start)
+                    yield reader.read_row_group(group, columns=columns).slice(start, stop - start)
     except (OSError, pa.ArrowInvalid) as error:
         raise _damaged(file, error) from error
 
