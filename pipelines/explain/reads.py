@@ -38,7 +38,7 @@ def shelf_of(lake: Lake, key: int) -> tuple[str, dict[str, Any]] | None:
 
 
 WAITING = (
-    "url_key", "url", "host", "source", "depth", "meta", "visits", "changes", "due_at", "added_at",
+    "url_key", "url", "host", "source", "depth", "meta", "visits", "changes", "due_at", "added_at", "last_visit_at",
 )  # fmt: skip
 """What ranks a URL in its host's queue: half of the columns."""
 
