@@ -17,6 +17,7 @@ from pipelines.cycle.frontier import Ints, column, slice_by_key
 from pipelines.cycle.shelving import Shelved
 from pipelines.cycle.turn import Turn
 from pipelines.rules import urls
+from pipelines.rules.shelfday import shelf_days
 
 
 class BucketFiles:
@@ -46,12 +47,12 @@ class BucketFiles:
             self._rows[shelf][str(bucket)] = mine.num_rows
 
     def _later(self, rows: pa.Table) -> None:
-        days = column(rows, "due_at") // 86_400_000
-        for day in sorted(set(days.tolist())):
-            for bucket, mine in self._by_bucket(rows.filter(pa.array(days == day)).sort_by("url_key")):
-                self._write("frontier_later", mine, bucket, due_day=int(day))
-                before = self._rows["later"].get(str(bucket), 0)
-                self._rows["later"][str(bucket)] = before + mine.num_rows
+        for bucket, mine in self._by_bucket(rows.sort_by("url_key")):
+            self._rows["later"][str(bucket)] = mine.num_rows
+            due = column(mine, "due_at") // 86_400_000
+            days = shelf_days(due, bucket=bucket, today=self._turn.today)
+            for day in sorted(set(days.tolist())):
+                self._write("frontier_later", mine.filter(pa.array(days == day)), bucket, due_day=int(day))
 
     def _write(self, table: str, rows: pa.Table, bucket: int, *, due_day: int | None = None) -> None:
         path = self._layout.data_path(table, self._turn.cycle, bucket, due_day=due_day)

@@ -101,7 +101,7 @@ def _new_dues(turn: Turn, rows: list[dict[str, Any]], told: dict[int, dict[str, 
             trust=trust[row["host"]],
         )
         due = turn.opened_at + timedelta(seconds=pause)
-        if int(due.timestamp()) // 86_400 < row["due_day"]:
+        if due.date() < row["due_at"].date():
             found[row["url_key"]] = due
     return found
 

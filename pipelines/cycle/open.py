@@ -58,11 +58,13 @@ def _ready_at(lake: Lake) -> datetime | None:
 
 def _due_at(lake: Lake) -> datetime | None:
     """Return when the next URL of the later shelf is due; None = there is none."""
-    days = sorted({int(file.partition["due_day"]) for file in lake.files("frontier_later")})
-    if not days:
-        return None
-    rows = lake.read("frontier_later", columns=["due_at"], partitions={"due_day": [days[0]]})
-    soonest: datetime = pc.min(rows["due_at"]).as_py()
+    soonest: datetime | None = None
+    for day in sorted({int(file.partition["due_day"]) for file in lake.files("frontier_later")}):
+        if soonest is not None and soonest < datetime.fromtimestamp(day * 86_400, UTC):
+            break  # a day holds nothing that is due before it
+        rows = lake.read("frontier_later", columns=["due_at"], partitions={"due_day": [day]})
+        first = pc.min(rows["due_at"]).as_py()
+        soonest = first if soonest is None else min(soonest, first)
     return soonest
 
 
