@@ -39,6 +39,7 @@ NOT_RUN = {
     "python -m tests.net.measure_client": "measures for a minute",
     "pytest -k p4_": "chooses tests that run anyway",
     "pytest tests/cycle/test_traps_in_cycle.py": "is a test that runs anyway",
+    "noria simulate --window 86400": "simulates a month of 10,000 hosts: minutes",
     "noria cycle --scheduler tcp://host:8786": "needs a cluster: tests/cycle/test_crash_cluster.py has one",
 }
 """Commands that no test can run, and why; a star stands for any end."""
