@@ -22,7 +22,7 @@ from pipelines import config
 from pipelines.toyweb import Mix, ToyWeb, serve_in_thread
 from tests.cycle.wheels import crawl
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROGRAMS = {"noria", ".venv/bin/noria", "make", "pytest", "python", "printf", "sudo", "pip"}
 
