@@ -106,7 +106,7 @@ class Turn:
 
 
 GROUP_SEEDS = 250_000
-"""Seeds that a group of buckets takes in at most, if there are buckets enough: some 400 bytes of memory each."""
+"""Seeds that a group of buckets takes in at most, if there are buckets enough: 1.6 kB of a worker's memory each."""
 
 
 def bucket_groups(buckets: int, slots: int, seeds: int = 0) -> int:

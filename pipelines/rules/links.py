@@ -206,7 +206,7 @@ _SIMPLE: Final = re.compile(
 """A relative reference whose letters all stay as they are, where no "/." is in it."""
 
 
-_new_tuple: Final = tuple.__new__  # half the cost of calling a NamedTuple
+_new_tuple: Final = tuple.__new__  # spares a call a link: 1.5 % of reading a page
 
 
 class Collector:
