@@ -92,7 +92,7 @@ FRONTIER_BACKLOG = Table(
 )  # fmt: skip
 FRONTIER_LATER = Table(
     "frontier_later", "fetched URLs with their next visit, and failures that wait for a retry",
-    (Column("due_day", _I32, "when it is looked at, days since 1970-01-01 UTC: the day of `due_at`, or up to six days before"), *URL_STATE),
+    (Column("due_day", _I32, "when it is looked at, days since 1970-01-01 UTC: the day of `due_at`, or one before it"), *URL_STATE),
     ("due_day", "bucket"), ("url_key",),
 )  # fmt: skip
 FRONTIER_RETIRED = Table(

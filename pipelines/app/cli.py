@@ -35,7 +35,7 @@ Start with: noria cycle --demo (a toy web on this machine), or
 noria cycle --seeds seeds.txt --set identity.contact=you@example.org
 """
 
-app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False)
 seeds_app = typer.Typer(help="Bring seeds into the lake.", no_args_is_help=True)
 conf_app = typer.Typer(help="Show the settings.", no_args_is_help=True)
 check_app = typer.Typer(
@@ -44,6 +44,23 @@ check_app = typer.Typer(
 app.add_typer(seeds_app, name="seeds")
 app.add_typer(conf_app, name="conf")
 app.add_typer(check_app, name="check")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"noria {version('noria')}")
+        raise typer.Exit
+
+
+@app.callback(help=HELP)
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Hold what stands before a command."""
 
 
 @app.command()

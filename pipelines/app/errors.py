@@ -73,7 +73,7 @@ def _usage(error: typer.TyperException) -> str:
     if option and context and "No such option" in words:
         words += _did_you_mean(option, [name for param in context.command.params for name in param.opts])
     words = words.replace(NOT_WHOLE, "a whole number is wanted")
-    sentence = words[:1].lower() + words[1:]
+    sentence = words[:1].lower() + words[1:] or "a command is wanted"
     return f"{command}: {sentence} ({command} --help tells more)"
 
 

@@ -6,10 +6,15 @@ import json
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lake import inbox, lease, ledger
 from lake.ledger import COMMITTED, PLANNED, LedgerRow
@@ -21,11 +26,14 @@ from pipelines.rules.outcome import FAILED, MEANING, Outcome
 
 if TYPE_CHECKING:
     from lake import Lake
+    from lake.files import DataFile
     from pipelines.config import Settings
 
 COUNTS = ("planned", "requests", "pages", "duplicates", "new_urls")
 CYCLES = 5
 EPOCH = date(1970, 1, 1)
+EXACT_ROWS = 500_000
+"""URLs on the later shelf up to which its files are read, so that days are told exactly."""
 DAY_MS = 86_400_000
 TERMS = (("overdue", -1), ("today", 0), ("tomorrow", 1), ("in 2-7 days", 7), ("in 8-30 days", 30))
 """When something is due, and the last day of that term, counted from today; what is later is "later"."""
@@ -50,7 +58,7 @@ def run(settings: Settings, *, as_json: bool, watch: bool = False) -> None:
 
 
 def status(lake: Lake, *, now_ms: int | None = None) -> dict[str, Any]:
-    """Return what a lake holds, as plain values; all from Delta logs and file sizes, no data file is opened.
+    """Return what a lake holds, as plain values, from Delta logs and file sizes; of data files only a small later shelf is read.
 
     `next_due_day`: the earliest day on which something of the shelf `later` is due; None = nothing waits there.
     `due`: how many are due by when. `open_cycle`: one that is opened and not committed. `last_cycle`: None before
@@ -59,7 +67,7 @@ def status(lake: Lake, *, now_ms: int | None = None) -> dict[str, Any]:
     rows = ledger.recent(lake.root, CYCLES + 1)
     done = [row for row in rows if row.state == COMMITTED][-CYCLES:]
     writer = lease.held_by(lake.layout.lease)
-    days = {int(day): count for day, count in lake.rows("frontier_later", "due_day").items()}
+    days = due_days(lake)
     today = (time.time_ns() // 1_000_000 if now_ms is None else now_ms) // DAY_MS
     return {
         "lake": str(lake.root),
@@ -81,6 +89,31 @@ def status(lake: Lake, *, now_ms: int | None = None) -> dict[str, Any]:
         "last_cycle": _cycle(done[-1]) if done else None,
         "last_cycles": [_cycle(row) for row in done],
     }
+
+
+def due_days(lake: Lake) -> dict[int, int]:
+    """Return how many URLs of the shelf `later` are due on each day since 1970-01-01 UTC.
+
+    A file of the shelf may hold days that follow its own. Where the shelf is small its files are read; where it is
+    large few days share a file, and the file's own day is told, up to six days before a URL's.
+    """
+    files = lake.files("frontier_later")
+    exact = sum(file.rows for file in files) <= EXACT_ROWS
+    days = Counter[int]()
+    for file in files:
+        known = _days_in(file) if exact else Counter[int]()
+        days.update(known)
+        days[int(file.partition["due_day"])] += file.rows - known.total()
+    return {day: count for day, count in days.items() if count}
+
+
+def _days_in(file: DataFile) -> Counter[int]:
+    try:
+        with pq.ParquetFile(file.path) as reader:
+            times = reader.read(columns=["due_at"]).column(0).drop_null()
+    except (FileNotFoundError, pa.ArrowInvalid):
+        return Counter()  # `noria check` tells of it; a status is told all the same
+    return Counter(pc.divide(times.cast(pa.int64()), 86_400_000_000).to_pylist())
 
 
 def due(days: dict[int, int], today: int) -> dict[str, int]:

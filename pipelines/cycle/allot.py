@@ -238,8 +238,8 @@ class _Leaders:
 
 
 READY_LEAST = 200_000
-"""URLs of a window that are kept ready in any case, as far as clocks allow: reading them costs a second or two, and a
-cycle that was told to take few (`--max-pages`) must not leave the next one short."""
+"""URLs that are kept ready in any case, as far as clocks allow: reading them costs a second or two, and a cycle that
+was told to take few (`--max-pages`) must not leave the next one short."""
 
 
 def _level(turn: Turn, rows: pa.Table) -> float | None:
@@ -250,7 +250,7 @@ def _level(turn: Turn, rows: pa.Table) -> float | None:
     delays = np.maximum(column(rows, "delay_ms"), turn.settings.delay.floor_ms)
     clock = np.maximum(turn.settings.window.seconds * 1_000 // delays, 1)
     wanted = np.minimum(column(rows, "due") + column(rows, "backlog_urls"), clock)
-    total = max(_most(turn), READY_LEAST)
+    total = max(_most(turn), READY_LEAST // turn.settings.plan.ready_windows)
     if int(wanted.sum()) <= total:
         return None
     weight = rows["score"].to_numpy().astype(np.float64)

@@ -17,7 +17,10 @@ from pipelines.cycle.frontier import Ints, column, slice_by_key
 from pipelines.cycle.shelving import Shelved
 from pipelines.cycle.turn import Turn
 from pipelines.rules import urls
-from pipelines.rules.shelfday import shelf_days
+from pipelines.rules.shelfday import joined_days, shelf_days
+
+FILE_ROWS = 1_000
+"""Rows of the later shelf that are worth a file of their own: writing a file costs what writing as many rows does."""
 
 
 class BucketFiles:
@@ -51,6 +54,7 @@ class BucketFiles:
             self._rows["later"][str(bucket)] = mine.num_rows
             due = column(mine, "due_at") // 86_400_000
             days = shelf_days(due, bucket=bucket, today=self._turn.today)
+            days = joined_days(days, least=FILE_ROWS)
             for day in sorted(set(days.tolist())):
                 self._write("frontier_later", mine.filter(pa.array(days == day)), bucket, due_day=int(day))
 

@@ -18,6 +18,7 @@ from lake.layout import Layout
 from lake.ledger import LedgerRow
 from lake.schema import ROBOTS, SHELVES
 from lake.snapshot import Lake
+from pipelines.cycle.frontier import days_come
 from pipelines.cycle.papers import write_papers
 from pipelines.cycle.turn import Turn
 
@@ -147,8 +148,7 @@ def _replaced(turn: Turn, lake: Lake, merged: list[dict[str, Any]]) -> dict[str,
     touched = [bucket for manifest in merged for bucket in manifest["touched"]]
     refilled = [bucket for manifest in merged for bucket in manifest["refilled"]]
     thinned = [bucket for manifest in merged for bucket in manifest["thinned"]]
-    days = sorted({int(file.partition["due_day"]) for file in lake.files("frontier_later")})
-    come = [day for day in days if day <= turn.today]
+    come = days_come(turn, lake)
     replace: dict[str, Replace] = {}
     if touched:
         replace |= {"frontier_ready": {"bucket": touched}, "hosts": {"bucket": touched}}
@@ -194,9 +194,8 @@ def _before(lake: Lake, name: str) -> dict[int, int]:
 
 def _consumed(turn: Turn, lake: Lake) -> Counter[int]:
     gone: Counter[int] = Counter()
-    for file in lake.files("frontier_later"):
-        if int(file.partition["due_day"]) <= turn.today:
-            gone[int(file.partition["bucket"])] += file.rows
+    for file in lake.files("frontier_later", partitions={"due_day": days_come(turn, lake)}):
+        gone[int(file.partition["bucket"])] += file.rows
     return gone
 
 

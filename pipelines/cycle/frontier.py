@@ -110,10 +110,14 @@ def _fresh_start(turn: Turn, recalled: pa.Table) -> pa.Table:
     return rows
 
 
+def days_come(turn: Turn, lake: Lake) -> list[int]:
+    """Return the days of the later shelf that have come, since 1970, ascending; told from the log."""
+    return [int(day) for day in lake.rows("frontier_later", "due_day") if int(day) <= turn.today]
+
+
 def due_later(turn: Turn, lake: Lake, group: int) -> pa.Table:
     """Return the rows of the later shelf whose due day has come, without `due_day`."""
-    days = sorted({int(file.partition["due_day"]) for file in lake.files("frontier_later")})
-    come = [day for day in days if day <= turn.today]
+    come = days_come(turn, lake)
     columns = [field.name for field in FRONTIER_READY.arrow]
     if not come:
         return FRONTIER_READY.arrow.empty_table()

@@ -59,7 +59,7 @@ def _ready_at(lake: Lake) -> datetime | None:
 def _due_at(lake: Lake) -> datetime | None:
     """Return when the next URL of the later shelf is due; None = there is none."""
     soonest: datetime | None = None
-    for day in sorted({int(file.partition["due_day"]) for file in lake.files("frontier_later")}):
+    for day in sorted(int(day) for day in lake.rows("frontier_later", "due_day")):
         if soonest is not None and soonest < datetime.fromtimestamp(day * 86_400, UTC):
             break  # a day holds nothing that is due before it
         rows = lake.read("frontier_later", columns=["due_at"], partitions={"due_day": [day]})

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,13 @@ def test_help_names_every_command(noria: Run) -> None:
     assert code == 0
     for command in ("cycle", "seeds", "status", "check", "conf", "toyweb"):
         assert command in out
+
+
+def test_the_version_and_no_command_at_all(noria: Run) -> None:
+    assert noria("--version")[:2] == (0, f"noria {version('noria')}\n")
+    for words in ([], ["seeds"]):
+        code, _, err = noria(*words)
+        assert code == 2 and "a command is wanted" in err
 
 
 def test_help_imports_nothing_heavy() -> None:

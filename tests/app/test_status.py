@@ -10,13 +10,14 @@ import sys
 from pathlib import Path
 
 from lake import ledger
-from lake.schema import TABLES
+from lake.files import write_data
+from lake.schema import BY_NAME, TABLES
 from lake.snapshot import Lake
 from pipelines.app import status_cmd, watch_cmd
 from pipelines.dashboard.figures import Trail, fold
 from pipelines.dashboard.read import sample
 from tests.dashboard.lakes import NOW_MS, fetching, live
-from tests.lake.sample import finish, keys_in, new_lake, run_add, shelf_add
+from tests.lake.sample import finish, keys_in, new_lake, rows_of, run_add, shelf_add
 
 TODAY = NOW_MS // 86_400_000
 
@@ -44,6 +45,19 @@ def test_it_tells_what_is_due_when_and_the_last_five_cycles(tmp_path: Path) -> N
     text = "\n".join(f"{label} {words}" for label, words in status_cmd.lines(found))
     assert "3 overdue, 3 today, 9 in 8-30 days, 6 later" in text
     json.dumps(found)
+
+
+def test_days_that_share_a_file_are_told_apart(tmp_path: Path) -> None:
+    lake, keys = new_lake(tmp_path), keys_in(1, 1, 2, 3)
+    due = [dt.datetime.fromtimestamp((TODAY + ahead) * 86_400, dt.UTC) for ahead in (0, 1, 30)]
+    rows = rows_of("frontier_later", url_key=keys, url=[f"http://a.test/{key}" for key in keys], due_at=due)
+    path = lake.layout.data_path("frontier_later", 1, 1, due_day=TODAY)
+    where: dict[str, int | str] = {"due_day": TODAY, "bucket": 1}
+    add = write_data(lake.layout.table("frontier_later"), path, rows, BY_NAME["frontier_later"], where)
+    lake = finish(lake, 1, {"seen": [run_add(lake, 1, 1, keys)], "frontier_later": [add]})
+    assert status_cmd.due_days(lake) == {TODAY: 1, TODAY + 1: 1, TODAY + 30: 1}
+    (lake.layout.table("frontier_later") / path).unlink()
+    assert status_cmd.due_days(lake) == {TODAY: 3}, "a file that is gone is told by its day"
 
 
 def test_what_failed_is_told_with_its_meaning(tmp_path: Path) -> None:
