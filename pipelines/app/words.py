@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ORDER = ("open", "plan", "fetch", "sort", "gate", "seal", "merge", "commit")
-PART_OF = {"demand": "plan", "resolve": "plan", "select": "plan", "contents": "seal"}
+PART_OF = {"sift": "plan", "demand": "plan", "resolve": "plan", "select": "plan", "contents": "seal"}
 """Parts of a step that have tasks of their own, and the step under whose name they are shown."""
 
 

@@ -235,6 +235,7 @@ class _Wheel:
 
     def _plan(self) -> dict[str, Any]:
         turn, groups = self.turn, self.turn.groups
+        self._run("sift", plan.sift, [Task(number, (turn, number)) for number in range(len(turn.inbox))])
         plan.intake(turn)
         for name, work in (("demand", plan.demand), ("resolve", resolve.resolve)):
             self._run(name, work, [Task(group, (turn, group)) for group in range(groups)])

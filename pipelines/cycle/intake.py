@@ -38,10 +38,8 @@ class Wanted(NamedTuple):
 
 @dataclass
 class Taken:
-    """What became of the inbox."""
+    """What became of a file of the inbox."""
 
-    urls: int = 0
-    files: int = 0
     sitemaps: list[tuple[Any, ...]] = field(default_factory=list)
     refused: int = 0
     examples: list[dict[str, str]] = field(default_factory=list)
@@ -52,37 +50,45 @@ class Taken:
             self.examples.append({"url": url[:2_000], "rule": rule})
 
 
+def sift(turn: Turn, number: int) -> dict[str, Any]:
+    """Stage a file of the inbox: `plan/inbox-N.arrow`, frontier rows sorted by key, a row a URL (its first mention
+    counts), and `plan/sitemaps-N.arrow`, the sitemaps among them.
+
+    Returns a manifest: `urls` staged, `sitemaps`, `refused`, `examples` of those with the rule.
+    """
+    if found := turn.done("sift", number):
+        return found
+    taken = Taken()
+    policy = policies.filter_policy(turn.settings, year=turn.opened_at.year)
+    kept = _sifted(inbox.read(turn.root, [turn.inbox[number]]), policy, taken)
+    staging.write_table(turn.staged("plan", f"inbox-{number:04d}.arrow"), _rows(turn, kept))
+    sitemaps = parts.table_of(parts.SITEMAP_SCHEMA, taken.sitemaps)
+    staging.write_table(turn.staged("plan", f"sitemaps-{number:04d}.arrow"), sitemaps)
+    told = {"urls": len(kept), "sitemaps": len(taken.sitemaps)}
+    return turn.finish("sift", number, {**told, "refused": taken.refused, "examples": taken.examples})
+
+
 def intake(turn: Turn) -> dict[str, Any]:
-    """Stage the inbox: `plan/inbox-NNNN.arrow`, frontier rows of a file, sorted by key, a row a URL (its first
-    mention counts), and `plan/sitemaps.arrow`, the sitemaps among them.
+    """Sift what is not sifted yet of the inbox, and stage `plan/sitemaps.arrow`, the sitemaps of all files.
 
     Returns a manifest: `urls` staged, `files`, `sitemaps`, `refused` with the first reasons.
     """
     if found := turn.done("intake"):
         return found
-    taken = Taken()
-    policy = policies.filter_policy(turn.settings, year=turn.opened_at.year)
-    for name in turn.inbox:
-        kept = _sifted(inbox.read(turn.root, [name]), policy, taken)
-        staging.write_table(turn.staged("plan", f"inbox-{taken.files:04d}.arrow"), _rows(turn, kept))
-        taken.files += 1
-        taken.urls += len(kept)
-    sitemaps = parts.table_of(parts.SITEMAP_SCHEMA, taken.sitemaps)
+    files = [sift(turn, number) for number in range(len(turn.inbox))]
+    named = [
+        staging.read_table(turn.staged("plan", f"sitemaps-{number:04d}.arrow"))
+        for number in range(len(files))
+    ]
     staging.write_table(
         turn.staged("plan", "sitemaps.arrow"),
-        sitemaps.sort_by([("url_key", "ascending"), ("url", "ascending")]),
+        pa.concat_tables([parts.SITEMAP_SCHEMA.empty_table(), *named]).sort_by(
+            [("url_key", "ascending"), ("url", "ascending")]
+        ),
     )
-    return turn.finish(
-        "intake",
-        None,
-        {
-            "urls": taken.urls,
-            "files": taken.files,
-            "sitemaps": len(taken.sitemaps),
-            "refused": taken.refused,
-            "examples": taken.examples,
-        },
-    )
+    sums = {name: sum(told[name] for told in files) for name in ("urls", "sitemaps", "refused")}
+    examples = [example for told in files for example in told["examples"]][:EXAMPLES]
+    return turn.finish("intake", None, {**sums, "files": len(files), "examples": examples})
 
 
 def _sifted(rows: pa.Table, policy: filters.FilterPolicy, taken: Taken) -> dict[int, Wanted]:

@@ -1,8 +1,8 @@
 """Plan: what each host may be asked in this cycle, and which of its URLs.
 
-Five small tasks: *intake* (intake.py) turns the inbox into URLs, *demand* counts a group's due URLs by host, (*resolve*
-finds addresses: resolve.py), *allot* shares the cycle among hosts and packs them into fetch partitions,
-*select* draws each host's URLs. The plan is on disk before anything is fetched: it is the lease on its URLs.
+Small tasks: *sift*, one a file, and *intake* (intake.py) turn the inbox into URLs, *demand* counts a group's due URLs
+by host, (*resolve* finds addresses: resolve.py), *allot* shares the cycle among hosts and packs them into fetch
+partitions, *select* draws each host's URLs. The plan is on disk before anything is fetched: it is the lease on its URLs.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pipelines.cycle.frontier import (
 )  # fmt: skip
 from pipelines.cycle.intake import intake as intake
 from pipelines.cycle.intake import recall, sort_out
+from pipelines.cycle.intake import sift as sift
 from pipelines.cycle.noted import (
     seeded_sitemaps,
     sitemaps_due,

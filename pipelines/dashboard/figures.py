@@ -20,7 +20,14 @@ KEPT = 3_600
 
 SLOW_HOSTS = 10
 HOST_STATES = ("ready", "waiting", "asked", "finished")
-STEP_WORDS = {"demand": "plan", "resolve": "plan", "allot": "plan", "select": "plan", "contents": "seal"}
+STEP_WORDS = {
+    "sift": "plan",
+    "demand": "plan",
+    "resolve": "plan",
+    "allot": "plan",
+    "select": "plan",
+    "contents": "seal",
+}
 """Parts of a step, and the step under whose name they are shown."""
 
 
@@ -93,6 +100,8 @@ def _step(sample: Sample) -> tuple[str, int, int]:
     """Return the step that runs, and its tasks done and in all; the total is 0 where it is not known yet."""
     for name in STEPS:
         total = _total(sample, name)
+        if name == "sift" and not total:
+            continue  # nothing waits in the inbox
         if not total or sample.done.get(name, 0) < total:
             return STEP_WORDS.get(name, name), sample.done.get(name, 0), total
     return "commit", 0, 1
@@ -101,6 +110,8 @@ def _step(sample: Sample) -> tuple[str, int, int]:
 def _total(sample: Sample, step: str) -> int:
     if step == "allot":
         return 1
+    if step == "sift":
+        return len(sample.opened.get("inbox", ()))
     found = sample.plan.get("partitions", 0) if step in BY_PARTITION else sample.opened.get("groups", 0)
     return int(found)
 

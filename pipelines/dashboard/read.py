@@ -15,11 +15,11 @@ from typing import Any
 from lake import lease, staging
 from lake.layout import Layout
 
-STEPS = ("demand", "resolve", "allot", "select", "fetch", "sort", "gate", "seal", "contents", "merge")
+STEPS = ("sift", "demand", "resolve", "allot", "select", "fetch", "sort", "gate", "seal", "contents", "merge")
 """Names of the folders in which the tasks of a cycle report that they are done, in the order of running."""
 
 BY_PARTITION = ("fetch", "sort", "seal")
-"""Steps of a task a fetch partition; the others have one a bucket group, `allot` one only."""
+"""Steps of a task a fetch partition; the others have one a bucket group, `sift` one a file of the inbox, `allot` one only."""
 
 _CYCLE = re.compile(r"^cycle=(\d+)$")
 _PARTITION = re.compile(r"^done-(\d+)\.json$")

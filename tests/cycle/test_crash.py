@@ -21,7 +21,7 @@ from tests.cycle.ground import MIX, Ground, ground
 from tests.cycle.wheels import faults
 
 STEPS = ("claim", "finish", "attempt", "flush", "commit", "ledger", "drain", "sweep")
-TASKS = ("demand", "resolve", "select", "fetch", "sort", "gate", "seal", "contents", "merge")
+TASKS = ("sift", "demand", "resolve", "select", "fetch", "sort", "gate", "seal", "contents", "merge")
 FIRST_OF_EACH = (
     "finish intake", "finish allot", *(f"finish {step} 0" for step in TASKS),
     "attempt", "flush", "commit", "ledger", "drain", "sweep",

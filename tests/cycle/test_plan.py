@@ -240,7 +240,7 @@ def test_p7_what_is_kept_ready_follows_what_a_cycle_can_take_not_what_is_known(t
     """A host with millions behind it is worth its share of a cycle; a small limit for once leaves no host short."""
     rows = [{"host": f"h{number}.sim", "backlog_urls": 10**7} for number in range(40)]
     ready = [f"http://h{number}.sim/" for number in range(40)]
-    for number, (window, level) in enumerate(((86_400, 5_000), (60, None))):
+    for number, (window, level) in enumerate(((86_400, 1_667), (60, None))):
         (tmp_path / str(number)).mkdir()
         conf = settings(window__seconds=window, plan__max_pages=10)
         turn = planned(lake_with(tmp_path / str(number), ready, rows), conf)
