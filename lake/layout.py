@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+_RUNG = re.compile(r"-r(\d+)-p")
 _CYCLE_FOLDER = re.compile(r"^c(\d{6,})$")
 
 
@@ -51,6 +52,7 @@ class Layout:
         part: int | str = 0,
         *,
         due_day: int | None = None,
+        rung: int = 0,
     ) -> str:
         """Return the path of a data file inside its table's folder, the same for the same arguments.
 
@@ -60,10 +62,13 @@ class Layout:
         'c000012/b0007-p0.parquet'
         >>> Layout(Path("lake")).data_path("frontier_later", 12, 7, due_day=20500)
         'c000012/d20500-b0007-p0.parquet'
+        >>> Layout(Path("lake")).data_path("frontier_backlog", 12, 7, rung=2)
+        'c000012/b0007-r2-p0.parquet'
         """
         day = "" if due_day is None else f"d{due_day}-"
         slot = "" if bucket is None else f"b{bucket:04d}-"
-        return f"c{cycle:06d}/{day}{slot}p{part}.parquet"
+        step = f"r{rung}-" if rung else ""
+        return f"c{cycle:06d}/{day}{slot}{step}p{part}.parquet"
 
     def warc(self, cycle: int) -> Path:
         """Folder of a cycle's WARC files."""
@@ -98,3 +103,13 @@ def cycle_of(path: str | Path) -> int | None:
     """
     match = _CYCLE_FOLDER.match(Path(path).parent.name)
     return int(match[1]) if match else None
+
+
+def rung_of(path: str | Path) -> int:
+    """Return the rung of the backlog that a data file holds, 0 where its name tells none.
+
+    >>> rung_of("c000012/b0007-r2-p0.parquet"), rung_of("c000012/b0007-p0.parquet")
+    (2, 0)
+    """
+    match = _RUNG.search(Path(path).name)
+    return int(match[1]) if match else 0

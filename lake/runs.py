@@ -27,7 +27,7 @@ from lake.files import (
     widened,
     write_data,
 )
-from lake.layout import Layout
+from lake.layout import Layout, rung_of
 from lake.schema import BUCKETED, BY_NAME, CONTENTS, Table
 
 Keys = npt.NDArray[np.int64]
@@ -100,7 +100,7 @@ def is_member(sorted_keys: Keys, wanted: Keys) -> Mask:
 
 
 def plan_compaction(files: Sequence[DataFile], *, tiers: int) -> list[list[DataFile]]:
-    """Choose runs to merge: groups of files of one partition, each to become one file.
+    """Choose runs to merge: groups of files of one partition (of the backlog: of one rung), each to become one file.
 
     tiers: how many runs of about one size a partition may hold; the next one merges them. A run of n rows
     lies on tier log(n) to the base `tiers`, so a row is rewritten once a tier: log(rows) times in all.
@@ -110,7 +110,7 @@ def plan_compaction(files: Sequence[DataFile], *, tiers: int) -> list[list[DataF
         raise LakeError(f"{tiers} runs a tier: at least 2 are needed to merge anything")
     partitions: dict[tuple[Any, ...], list[DataFile]] = {}
     for file in files:
-        partitions.setdefault(tuple(sorted(file.partition.items())), []).append(file)
+        partitions.setdefault((*sorted(file.partition.items()), rung_of(file.path)), []).append(file)
     groups = [_due(held, tiers) for _, held in sorted(partitions.items())]
     return [group for group in groups if group]
 
@@ -156,7 +156,8 @@ def merge_runs(
     """
     spec = _keyed(table)
     layout = Layout(Path(root))
-    relative = layout.data_path(table, cycle, partition, part, due_day=due_day)
+    rung = rung_of(files[0].path)
+    relative = layout.data_path(table, cycle, partition, part, due_day=due_day, rung=rung)
     final = layout.table(table) / relative
     values = {BUCKETED[table]: str(partition), **({} if due_day is None else {"due_day": str(due_day)})}
     stats: list[dict[str, dict[str, Any]]] = []

@@ -87,7 +87,7 @@ FRONTIER_READY = Table(
     URL_STATE, ("bucket",), ("url_key",),
 )  # fmt: skip
 FRONTIER_BACKLOG = Table(
-    "frontier_backlog", "the rest of what is known and not yet fetched",
+    "frontier_backlog", "the rest of what is known and not yet fetched; a file of a bucket holds one rung (`r1`, `r2` in its name, none = 0) of how far ahead its URLs are",
     URL_STATE, ("bucket",), ("url_key",),
 )  # fmt: skip
 FRONTIER_LATER = Table(

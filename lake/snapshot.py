@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -123,14 +123,15 @@ class Lake:
         *,
         columns: list[str] | None = None,
         partitions: Partitions | None = None,
+        files: Sequence[DataFile] | None = None,
         filter: pc.Expression | None = None,
     ) -> pa.Table:
-        """Return rows of a table, partition columns included, files in the order of `files`.
+        """Return rows of a table, partition columns included, in the order of its files (or of `files`, some of them).
 
         Only files of the given partitions are opened, and only row groups that `filter` leaves are read.
         """
         spec = _spec(table)
-        dataset = self.dataset(table, partitions=partitions)
+        dataset = self.dataset(table, partitions=partitions, files=files)
         try:
             return dataset.to_table(columns=columns, filter=filter)
         except (FileNotFoundError, pa.ArrowInvalid, OSError) as error:
@@ -139,7 +140,9 @@ class Lake:
                 "names what is damaged (files of a cycle older than the retention may be gone: open a newer one)"
             ) from error
 
-    def dataset(self, table: str, *, partitions: Partitions | None = None) -> ds.Dataset:
+    def dataset(
+        self, table: str, *, partitions: Partitions | None = None, files: Sequence[DataFile] | None = None
+    ) -> ds.Dataset:
         """Return a table as an Arrow dataset, for scans larger than memory."""
         spec = _spec(table)
         import pyarrow.dataset as ds  # here: it brings in pandas, for which `noria status` need not wait
@@ -148,7 +151,7 @@ class Lake:
         local = pa.fs.LocalFileSystem()
         fragments = [
             form.make_fragment(str(file.path), local, partition_expression=_expression(file.partition, spec))
-            for file in self.files(table, partitions=partitions)
+            for file in (self.files(table, partitions=partitions) if files is None else files)
         ]
         return ds.FileSystemDataset(fragments, spec.arrow, form, local)
 

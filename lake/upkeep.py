@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from lake import commit, ledger, runs, snapshot
 from lake.files import Add, DataFile, publish, temporary, write_data
-from lake.layout import Layout, cycle_of
+from lake.layout import Layout, cycle_of, rung_of
 from lake.ledger import LedgerRow
 from lake.schema import BUCKETED, BY_NAME, LEDGER, TABLES
 from lake.snapshot import Lake
@@ -77,7 +77,7 @@ def commit_compaction(
     replace = {name: sorted({plan.partition[name] for plan in plans}, key=str) for name in plans[0].partition}
     gone = {file.path for plan in plans for file in plan.merge}
     stay = [file for file in lake.files(table, partitions=replace) if file.path not in gone]
-    adds = [*merged, *(_renamed(lake, table, file, cycle, place) for place, file in enumerate(stay))]
+    adds = [*merged, *(renamed(lake, table, file, cycle=cycle, part=f"k{n}") for n, file in enumerate(stay))]
     return commit.commit_table(
         lake.root,
         table,
@@ -121,14 +121,16 @@ def tidy(
     return vacuum(lake_root, retention_days=retention_days, now_ms=now_ms)
 
 
-def _renamed(lake: Lake, table: str, file: DataFile, cycle: int, place: int) -> Add:
+def renamed(lake: Lake, table: str, file: DataFile, *, cycle: int, part: str) -> Add:
+    """Give a file that stays a name of this cycle, a hard link: a commit may not remove and add the same path."""
     day = file.partition.get("due_day")
     relative = lake.layout.data_path(
         table,
         cycle,
         int(file.partition[BUCKETED[table]]),
-        f"k{place}",
+        part,
         due_day=None if day is None else int(day),
+        rung=rung_of(file.path),
     )
     final = lake.layout.table(table) / relative
     with temporary(final) as tmp:

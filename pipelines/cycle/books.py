@@ -47,10 +47,8 @@ def count_shelves(books: pa.Table, rows: pa.Table, shelved: Shelved, fresh_keys:
         return np.bincount(place, minlength=len(names)).astype(np.int64)
 
     new = rows.filter(pa.array(runs.is_member(fresh_keys, column(rows, "url_key"))))
-    backlog = column(books, "backlog_urls") + by_host(shelved.more)
-    if shelved.refilled:
-        redone = np.isin(column(books, "bucket"), sorted(shelved.refilled))
-        backlog = np.where(redone, by_host(shelved.backlog), backlog)
+    backlog = column(books, "backlog_urls") - by_host(shelved.opened)
+    backlog += by_host(shelved.backlog) + by_host(shelved.more)
     counted = {
         "known_urls": column(books, "known_urls") + by_host(new),
         "ready_urls": by_host(shelved.ready),

@@ -1,4 +1,4 @@
-"""The data files that a merge writes: one a table and bucket, under the cycle's names, seen by nobody before the commit."""
+"""The data files that a merge writes: one a table, bucket and day or rung, under the cycle's names, seen by nobody before the commit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,6 +14,9 @@ from lake import bloom, runs
 from lake.files import Add, write_data
 from lake.layout import Layout
 from lake.schema import BY_NAME, SHELVES
+from lake.snapshot import Lake
+from lake.upkeep import renamed
+from pipelines.cycle.backlog import rungs_of
 from pipelines.cycle.frontier import Ints, column, slice_by_key
 from pipelines.cycle.shelving import Shelved
 from pipelines.cycle.turn import Turn
@@ -26,21 +30,22 @@ FILE_ROWS = 1_000
 class BucketFiles:
     """Writes a group's data files, one a bucket, and remembers them."""
 
-    def __init__(self, turn: Turn, group: int, touched: set[int]) -> None:
-        self._turn, self._group, self._touched = turn, group, touched
+    def __init__(self, turn: Turn, lake: Lake, touched: set[int]) -> None:
+        self._turn, self._lake, self._touched = turn, lake, touched
         self._layout = Layout(Path(turn.root))
         self._adds: dict[str, list[Add]] = {}
         self._rows: dict[str, dict[str, int]] = {name: {} for name in (*SHELVES, "seen")}
         self._refilled: list[int] = []
         self._thinned: list[int] = []
+        self._kept = 0  # rows of the backlog in files that stay
 
-    def frontier(self, shelved: Shelved, undue: pa.Table) -> None:
+    def frontier(self, shelved: Shelved, undue: pa.Table, books: pa.Table) -> None:
         self._touched |= shelved.refilled | shelved.thinned
         self._refilled = sorted(shelved.refilled)
         self._thinned = sorted(shelved.thinned)
         self._shelf("ready", shelved.ready)
         self._shelf("retired", shelved.retired)
-        self._shelf("backlog", pa.concat_tables([shelved.backlog, shelved.more]).sort_by("url_key"))
+        self._backlog(shelved, books)
         self._later(pa.concat_tables([shelved.later, undue]))
 
     def _shelf(self, shelf: str, rows: pa.Table) -> None:
@@ -48,6 +53,24 @@ class BucketFiles:
         for bucket, mine in self._by_bucket(rows):
             self._write(table, mine, bucket)
             self._rows[shelf][str(bucket)] = mine.num_rows
+
+    def _backlog(self, shelved: Shelved, books: pa.Table) -> None:
+        for rows, new in ((shelved.backlog, False), (shelved.more, True)):
+            rungs = rungs_of(self._turn, rows, books, behind=new)
+            for rung in np.unique(rungs).tolist():
+                on_it = rows.filter(pa.array(rungs == rung)).sort_by("url_key")
+                for bucket, mine in self._by_bucket(on_it):
+                    self._write("frontier_backlog", mine, bucket, rung=rung)
+                    self._count("backlog", bucket, mine.num_rows)
+        for number, file in enumerate(shelved.stays):
+            kept = renamed(self._lake, "frontier_backlog", file, cycle=self._turn.cycle, part=f"s{number}")
+            self._adds.setdefault("frontier_backlog", []).append(kept)
+            self._count("backlog", int(file.partition["bucket"]), file.rows)
+            self._kept += file.rows
+
+    def _count(self, shelf: str, bucket: int, rows: int) -> None:
+        held = self._rows[shelf]
+        held[str(bucket)] = held.get(str(bucket), 0) + rows
 
     def _later(self, rows: pa.Table) -> None:
         for bucket, mine in self._by_bucket(rows.sort_by("url_key")):
@@ -58,8 +81,10 @@ class BucketFiles:
             for day in sorted(set(days.tolist())):
                 self._write("frontier_later", mine.filter(pa.array(days == day)), bucket, due_day=int(day))
 
-    def _write(self, table: str, rows: pa.Table, bucket: int, *, due_day: int | None = None) -> None:
-        path = self._layout.data_path(table, self._turn.cycle, bucket, due_day=due_day)
+    def _write(
+        self, table: str, rows: pa.Table, bucket: int, *, due_day: int | None = None, rung: int = 0
+    ) -> None:
+        path = self._layout.data_path(table, self._turn.cycle, bucket, due_day=due_day, rung=rung)
         where: dict[str, int | str] = (
             {"bucket": bucket} if due_day is None else {"due_day": due_day, "bucket": bucket}
         )
@@ -96,4 +121,5 @@ class BucketFiles:
             "refilled": self._refilled,
             "thinned": self._thinned,
             "touched": sorted(self._touched),
+            "kept": self._kept,
         }

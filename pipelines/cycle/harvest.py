@@ -198,15 +198,14 @@ def set_aside(turn: Turn, lake: Lake, shelved: Shelved, books: pa.Table, harvest
 
 
 def _open_backlog(turn: Turn, lake: Lake, shelved: Shelved, books: pa.Table, hosts: set[str]) -> None:
-    """Read the backlog of the buckets in which these hosts have one, unless it was read already."""
+    """Read all of the backlog of the buckets in which these hosts have one."""
     mine = books.filter(
         pc.and_(pc.is_in(books["host"], pa.array(sorted(hosts))), pc.greater(books["backlog_urls"], 0))
     )
-    buckets = sorted(set(mine["bucket"].to_pylist()) - shelved.refilled)
-    if buckets:
-        old = lake.read("frontier_backlog", partitions={"bucket": buckets}).select(STATE_COLUMNS)
-        shelved.backlog = pa.concat_tables([shelved.backlog, old]).sort_by("url_key").combine_chunks()
-        shelved.refilled = shelved.refilled | set(buckets)
+    buckets = set(mine["bucket"].to_pylist())
+    unread = lake.files("frontier_backlog", partitions={"bucket": sorted(buckets - shelved.refilled)})
+    partly = [file for file in shelved.stays if file.partition["bucket"] in buckets]
+    shelved.open_backlog(lake, [*partly, *unread])
 
 
 class _Reasons:

@@ -58,9 +58,9 @@ def merge(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     touched = touched_buckets(turn, group, partitions, (captures, fresh, admitted, undue, recalled))
     hosts_of_noted = urls.buckets_of(column(noted, "url_key"), turn.buckets)
     touched |= harvest.touched | set(hosts_of_noted.tolist()) | set(called.buckets)
-    writer = BucketFiles(turn, group, touched)
+    writer = BucketFiles(turn, lake, touched)
     undue = undue.filter(pc.greater(undue["due_at"], pa.scalar(turn.opened_at, TIMESTAMP)))
-    writer.frontier(shelved, pa.concat_tables([undue, called.moved, called.others]))
+    writer.frontier(shelved, pa.concat_tables([undue, called.moved, called.others]), books)
     writer.seen(fresh_keys)
     writer.hosts(books)
     return turn.finish(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,29 +11,54 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lake import runs
+from lake.files import DataFile
 from lake.schema import FRONTIER_READY
 from lake.snapshot import Lake
 from pipelines.cycle import policies
-from pipelines.cycle.frontier import Ints, column, rank_rows, with_rank
+from pipelines.cycle.backlog import files_to_open, ranked, ready_room
+from pipelines.cycle.frontier import STATE, column, with_rank
 from pipelines.cycle.intake import recalled_keys
 from pipelines.cycle.shelves import after_visit
 from pipelines.cycle.turn import Turn
 from pipelines.rules import priority, urls
 
-STATE_COLUMNS = [field.name for field in FRONTIER_READY.arrow]
+STATE_COLUMNS = STATE.names
 
 
 @dataclass
 class Shelved:
-    """A group's rows by shelf. `backlog` None = its files stay as they are and `more` is appended."""
+    """A group's rows by shelf.
+
+    more: new rows of the backlog, appended. backlog: what is written anew of it, in `refilled` buckets. opened: what was
+    read of it, as it was; stays: its files in those buckets that were not read. thinned: buckets whose retired shelf is
+    written anew.
+    """
 
     ready: pa.Table
     later: pa.Table
     retired: pa.Table
     more: pa.Table
-    refilled: set[int]  # buckets whose backlog is written anew
-    backlog: pa.Table
-    thinned: set[int] = field(default_factory=set)  # buckets whose retired shelf is written anew
+    backlog: pa.Table = field(default_factory=STATE.empty_table)
+    opened: pa.Table = field(default_factory=STATE.empty_table)
+    stays: list[DataFile] = field(default_factory=list)
+    refilled: set[int] = field(default_factory=set)
+    thinned: set[int] = field(default_factory=set)
+
+    def open_backlog(self, lake: Lake, files: Sequence[DataFile]) -> None:
+        """Read some more files of the backlog; new rows of their buckets join what is written anew."""
+        if not files:
+            return
+        rows = lake.read("frontier_backlog", files=files).select(STATE.names)
+        read, buckets = {file.path for file in files}, {int(file.partition["bucket"]) for file in files}
+        new = sorted(buckets - self.refilled)
+        self.stays += lake.files("frontier_backlog", partitions={"bucket": new}) if new else []
+        self.stays = [file for file in self.stays if file.path not in read]
+        mine = np.isin(column(self.more, "bucket"), new)
+        self.opened = pa.concat_tables([self.opened, rows])
+        self.backlog = pa.concat_tables([self.backlog, rows, self.more.filter(pa.array(mine))])
+        self.backlog = self.backlog.sort_by("url_key").combine_chunks()
+        self.more = self.more.filter(pa.array(~mine)).combine_chunks()
+        self.refilled |= buckets
 
 
 def shelve(
@@ -49,8 +75,7 @@ def shelve(
     )
     ready, more = _room(turn, waiting, books)
     shelved = Shelved(
-        ready, moved.filter(pa.array(shelf == "later")), moved.filter(pa.array(shelf == "retired")), more, set(),
-        FRONTIER_READY.arrow.empty_table(),
+        ready, moved.filter(pa.array(shelf == "later")), moved.filter(pa.array(shelf == "retired")), more
     )  # fmt: skip
     return _thin_out(turn, lake, group, _refill(turn, lake, group, shelved, books))
 
@@ -100,51 +125,21 @@ def _moved(
     return pa.Table.from_pylist(states, schema=FRONTIER_READY.arrow), np.array(shelf, dtype=np.str_)
 
 
-def ready_room(turn: Turn, books: pa.Table) -> Ints:
-    """Return how many URLs each host may keep on the ready shelf: a few windows' worth.
-
-    A window is worth what the host's clock allows, and no more than its share where the cycle could not take all:
-    the ready shelf is read and written in every cycle, so it must follow what a cycle fetches.
-    """
-    settings = turn.settings
-    delays = np.maximum(column(books, "delay_ms"), settings.delay.floor_ms)
-    window = np.maximum(settings.window.seconds * 1_000 // delays, 1)
-    level = (turn.done("allot") or {}).get("level")
-    if level is not None:
-        share = np.ceil(level * books["score"].to_numpy().astype(np.float64)).astype(np.int64)
-        window = np.minimum(window, np.maximum(share, 1))
-    room: Ints = settings.plan.ready_windows * window
-    return room
-
-
 def _room(turn: Turn, waiting: pa.Table, books: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Split rows into those that find room on their host's ready shelf, and the rest."""
     room = ready_room(turn, books)
-    place, score, band, order = _ranked(turn, waiting, books)
+    place, score, band, order = ranked(turn, waiting, books)
     best = priority.best_per_host(place, order, most=room)
     fits = np.zeros(waiting.num_rows, dtype=np.bool_)
     fits[best] = True
     stays = column(waiting, "shelf_cycle") < turn.cycle
     fits |= stays  # what is on the shelf stays on it: only new URLs can be one too many
-    ranked = with_rank(waiting, score, band)
-    return ranked.filter(pa.array(fits)).combine_chunks(), ranked.filter(pa.array(~fits)).combine_chunks()
-
-
-def _ranked(
-    turn: Turn, rows: pa.Table, books: pa.Table
-) -> tuple[Ints, npt.NDArray[np.float64], Ints, npt.NDArray[np.float64]]:
-    """Return each row's place in the host table, its score and band, and a sort key: best band first."""
-    place = (
-        pc.index_in(rows["host"].combine_chunks(), books["host"].combine_chunks()).to_numpy().astype(np.int64)
-    )
-    weight = books["score"].to_numpy().astype(np.float64)[place]
-    score, band = rank_rows(turn, rows, host_score=weight)
-    order = band + priority.uniform(column(rows, "url_key"), salt=turn.seed) / 2
-    return place, score, band, order
+    told = with_rank(waiting, score, band)
+    return told.filter(pa.array(fits)).combine_chunks(), told.filter(pa.array(~fits)).combine_chunks()
 
 
 def _refill(turn: Turn, lake: Lake, group: int, shelved: Shelved, books: pa.Table) -> Shelved:
-    """Where a host with a backlog runs short of ready URLs, read its bucket's backlog and take the best of it."""
+    """Where a host with a backlog runs short of ready URLs, read the rung that comes up and take the best of it."""
     room = ready_room(turn, books)
     names = books["host"].combine_chunks()
     place = pc.index_in(shelved.ready["host"].combine_chunks(), names).to_numpy().astype(np.int64)
@@ -152,23 +147,21 @@ def _refill(turn: Turn, lake: Lake, group: int, shelved: Shelved, books: pa.Tabl
     low = room // max(turn.settings.plan.ready_windows, 1)
     short = (have < low) & (column(books, "backlog_urls") > 0)
     gone = recalled_keys(turn, group, "backlog")
-    called = urls.buckets_of(gone, turn.buckets).tolist()
-    buckets = sorted({*column(books, "bucket")[short].tolist(), *called})
-    if not buckets:
+    called = set(urls.buckets_of(gone, turn.buckets).tolist())
+    shelved.open_backlog(
+        lake,
+        files_to_open(turn, lake, group, short=set(column(books, "bucket")[short].tolist()), whole=called),
+    )
+    if not shelved.refilled:
         return shelved
-    old = lake.read("frontier_backlog", partitions={"bucket": buckets}).select(STATE_COLUMNS)
-    old = old.filter(pa.array(~runs.is_member(gone, column(old, "url_key"))))
-    mine = np.isin(column(shelved.more, "bucket"), buckets)
-    pool = pa.concat_tables([old, shelved.more.filter(pa.array(mine))]).combine_chunks()
-    at, _, _, order = _ranked(turn, pool, books)
+    pool = shelved.backlog.filter(pa.array(~runs.is_member(gone, column(shelved.backlog, "url_key"))))
+    at, _, _, order = ranked(turn, pool, books)
     chosen = priority.best_per_host(at, order, most=np.where(short, np.maximum(room - have, 0), 0))
     taken = np.zeros(pool.num_rows, dtype=np.bool_)
     taken[chosen] = True
     risen = _set_cycle(pool.filter(pa.array(taken)), turn.cycle)
     shelved.ready = pa.concat_tables([shelved.ready, risen]).sort_by("url_key").combine_chunks()
     shelved.backlog = pool.filter(pa.array(~taken)).sort_by("url_key").combine_chunks()
-    shelved.more = shelved.more.filter(pa.array(~mine)).combine_chunks()
-    shelved.refilled = set(buckets)
     return shelved
 
 

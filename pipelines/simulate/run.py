@@ -178,6 +178,7 @@ class _Wheel(graph._Wheel):
                 name: sum(sum(manifest["rows"].get(name, {}).values()) for manifest in told)
                 for name in ("ready", "backlog", "later", "retired")
             }
+            written["backlog"] -= sum(manifest.get("kept", 0) for manifest in told)  # files that stay
             self.figures["rows_written"] = sum(written.values())
             self.figures["written"] = written
 

@@ -52,7 +52,7 @@ def lake_with(
     A URL is a string or a frontier row with `url`; what it leaves out is as for a link found in cycle 1.
     """
     lake = snapshot.create(folder / "lake", buckets=buckets, lake_id="test")
-    states = [_state({"url": one} if isinstance(one, str) else one, buckets) for one in ready]
+    states = [state({"url": one} if isinstance(one, str) else one, buckets) for one in ready]
     states.sort(key=lambda row: row["url_key"])
     books = [_host(row, buckets) for row in rows]
     books.sort(key=lambda row: (row["host_key"], row["host"]))
@@ -76,7 +76,7 @@ def lake_with(
     return finish(lake, 1, adds)
 
 
-def _state(row: dict[str, Any], buckets: int) -> dict[str, Any]:
+def state(row: dict[str, Any], buckets: int) -> dict[str, Any]:
     host = urls.host_of(row["url"])
     key = urls.url_key(row["url"], host)
     zero = dict.fromkeys(("band", "score", "visits", "changes", "failures", "visit_seconds"), 0)

@@ -41,7 +41,14 @@ def new_lake(folder: Path) -> Lake:
 
 
 def shelf_add(
-    lake: Lake, shelf: str, cycle: int, bucket: int, keys: list[int], *, due_day: int | None = None
+    lake: Lake,
+    shelf: str,
+    cycle: int,
+    bucket: int,
+    keys: list[int],
+    *,
+    due_day: int | None = None,
+    rung: int = 0,
 ) -> Add:
     """Write a file of URLs on a shelf."""
     table = f"frontier_{shelf}"
@@ -49,7 +56,7 @@ def shelf_add(
     partition: dict[str, int | str] = {"bucket": bucket}
     if due_day is not None:
         partition["due_day"] = due_day
-    path = lake.layout.data_path(table, cycle, bucket, due_day=due_day)
+    path = lake.layout.data_path(table, cycle, bucket, due_day=due_day, rung=rung)
     return write_data(lake.layout.table(table), path, rows, BY_NAME[table], partition)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from lake import commit, fsck, ledger, runs, snapshot, upkeep
+from lake.layout import rung_of
 from lake.ledger import LedgerRow
 from lake.snapshot import Lake
 from tests.lake.sample import NOON, keys_in, new_lake, run_add, shelf_add, turn
@@ -102,6 +103,24 @@ def test_a_shelf_by_due_day_and_bucket_is_compacted_and_the_other_pairs_stay(tmp
     assert (len(before.files("frontier_later")), len(after.files("frontier_later"))) == (9, 5)
     assert after.rows("frontier_later", "due_day") == before.rows("frontier_later", "due_day")
     assert after.read("frontier_later").sort_by("url_key") == before.read("frontier_later").sort_by("url_key")
+
+
+def test_p7_the_rungs_of_a_backlog_are_not_mixed(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path)
+    for cycle in range(1, 4):
+        adds = [
+            shelf_add(lake, "backlog", cycle, 0, keys_in(0, 100 * rung + cycle), rung=rung) for rung in (0, 2)
+        ]
+        commit.commit_table(lake.root, "frontier_backlog", cycle=cycle, adds=adds, replace=None)
+    before = lake.at({"frontier_backlog": 3})
+    version = upkeep.compact_runs(lake.root, "frontier_backlog", cycle=3, tiers=3)
+    after = lake.at({"frontier_backlog": version})
+    found = {rung_of(file.path): file for file in after.files("frontier_backlog")}
+    assert {rung: file.rows for rung, file in found.items()} == {0: 3, 2: 3}
+    assert (found[2].min_key, found[2].max_key) == tuple(keys_in(0, 201, 203))
+    assert after.read("frontier_backlog").sort_by("url_key") == before.read("frontier_backlog").sort_by(
+        "url_key"
+    )
 
 
 def test_every_table_that_grows_by_appending_is_compacted_and_the_lake_stays_sound(tmp_path: Path) -> None:
