@@ -59,26 +59,56 @@ def ready_room(turn: Turn, books: pa.Table) -> Ints:
     return room
 
 
+def running_short(turn: Turn, books: pa.Table, have: Ints) -> npt.NDArray[np.bool_]:
+    """Return which hosts with a backlog are refilled in this cycle.
+
+    have: URLs that each has ready. A host of a bucket that holds little is, when it has less than a window's worth. The
+    other buckets are looked at in turns, and what would not last until the next is refilled.
+    """
+    room, windows = ready_room(turn, books), turn.settings.plan.ready_windows
+    interval = _interval(turn)
+    bucket = column(books, "bucket")
+    mine = [
+        number
+        for number in np.unique(bucket).tolist()
+        if ladder.highest_due(turn.cycle, bucket=number, interval=interval) is not None
+    ]
+    large = _held(turn, books)[bucket] > FEW_ROWS
+    low = room // windows * np.where(large, np.where(np.isin(bucket, mine), interval, 0), 1)
+    short: npt.NDArray[np.bool_] = (have < low) & (column(books, "backlog_urls") > 0)
+    return short
+
+
 def files_to_open(
     turn: Turn, lake: Lake, group: int, *, short: Collection[int], whole: Collection[int]
 ) -> list[DataFile]:
     """Return the files of a group's backlog that are read, and written anew.
 
-    short: buckets in which a host runs short of ready URLs; their lowest rung is read, and those whose turn it is. Of a
-    bucket that holds little, all is. whole: buckets that are read to the end.
+    short: buckets in which a host runs short; the rungs that are due are read, and all of a bucket that holds little.
+    whole: buckets that are read to the end.
     """
-    windows = turn.settings.plan.ready_windows
     held: dict[int, list[DataFile]] = {}
     for file in lake.files("frontier_backlog", partitions={"bucket": turn.bucket_range(group)}):
         held.setdefault(int(file.partition["bucket"]), []).append(file)
     found: list[DataFile] = []
     for bucket, files in sorted(held.items()):
-        due = ladder.highest_due(turn.cycle, bucket=bucket, windows=windows)
+        due = ladder.highest_due(turn.cycle, bucket=bucket, interval=_interval(turn))
         if bucket in whole or (bucket in short and sum(file.rows for file in files) <= FEW_ROWS):
             found += files
         elif bucket in short:
-            found += [file for file in files if rung_of(file.path) <= due]
+            found += [file for file in files if rung_of(file.path) <= (due or 0)]
     return found
+
+
+def _interval(turn: Turn) -> int:
+    return max(turn.settings.plan.ready_windows - 1, 1)
+
+
+def _held(turn: Turn, books: pa.Table) -> npt.NDArray[np.float64]:
+    """Return how many URLs the backlog of each bucket holds."""
+    held: npt.NDArray[np.float64] = np.zeros(turn.buckets)
+    np.add.at(held, column(books, "bucket"), column(books, "backlog_urls"))
+    return held
 
 
 def rungs_of(turn: Turn, rows: pa.Table, books: pa.Table, *, behind: bool) -> Ints:
@@ -88,9 +118,8 @@ def rungs_of(turn: Turn, rows: pa.Table, books: pa.Table, *, behind: bool) -> In
     of their hosts that stay where they are: a better band the nearer to the front, as its weight says.
     """
     found = np.zeros(rows.num_rows, dtype=np.int64)
-    backlog, bucket = column(books, "backlog_urls"), column(books, "bucket")
-    held = np.bincount(bucket, weights=backlog, minlength=turn.buckets)
-    many = np.flatnonzero(held[column(rows, "bucket")] > FEW_ROWS)
+    backlog = column(books, "backlog_urls")
+    many = np.flatnonzero(_held(turn, books)[column(rows, "bucket")] > FEW_ROWS)
     if not len(many):
         return found
     some = rows.take(pa.array(many)).combine_chunks()

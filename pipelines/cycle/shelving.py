@@ -15,7 +15,7 @@ from lake.files import DataFile
 from lake.schema import FRONTIER_READY
 from lake.snapshot import Lake
 from pipelines.cycle import policies
-from pipelines.cycle.backlog import files_to_open, ranked, ready_room
+from pipelines.cycle.backlog import files_to_open, ranked, ready_room, running_short
 from pipelines.cycle.frontier import STATE, column, with_rank
 from pipelines.cycle.intake import recalled_keys
 from pipelines.cycle.shelves import after_visit
@@ -144,8 +144,7 @@ def _refill(turn: Turn, lake: Lake, group: int, shelved: Shelved, books: pa.Tabl
     names = books["host"].combine_chunks()
     place = pc.index_in(shelved.ready["host"].combine_chunks(), names).to_numpy().astype(np.int64)
     have = np.bincount(place, minlength=len(names))
-    low = room // max(turn.settings.plan.ready_windows, 1)
-    short = (have < low) & (column(books, "backlog_urls") > 0)
+    short = running_short(turn, books, have)
     gone = recalled_keys(turn, group, "backlog")
     called = set(urls.buckets_of(gone, turn.buckets).tolist())
     shelved.open_backlog(

@@ -33,7 +33,8 @@ ASIDE: dict[str, dict[str, str]] = {
     },
     "hosts": {
         "next_allowed_at": CLOCK, "addresses_expire_at": CLOCK, "failing_since": CLOCK, "probe_at": CLOCK,
-        "robots": CLOCK + ": compared without its times", "delay_ms": PACE, "delay_reason": PACE, "backoff_ms": PACE,
+        "robots": CLOCK + ": compared without its times",
+        "sitemaps": CLOCK + ": compared without their times", "delay_ms": PACE, "delay_reason": PACE, "backoff_ms": PACE,
         "first_byte_ms": PACE, "last_first_byte_ms": PACE, "response_ms": PACE, "month": CLOCK,
         "month_requests": BOOKS, "requests": BOOKS, "yields": "moving averages, in the order in which answers came",
     },
@@ -77,10 +78,11 @@ def _rows(held: lake.Lake, table: str) -> Counter[str]:
 def _text(table: str, row: dict[str, Any], aside: dict[str, str]) -> str:
     kept = {name: value for name, value in row.items() if name not in aside}
     if table == "hosts":
-        kept["sites"] = [
-            {name: value for name, value in site.items() if not name.endswith("_at")}
-            for site in row["robots"] or ()
-        ]
+        for column in ("robots", "sitemaps"):
+            kept[column] = [
+                {name: value for name, value in one.items() if not name.endswith("_at")}
+                for one in row[column] or ()
+            ]
     if table == "ledger":
         kept["counts"] = {name: count for name, count in row["counts"].items() if name not in COUNTS_ASIDE}
         kept["versions"] = {name: at for name, at in row["versions"].items() if name != "ledger"}

@@ -29,6 +29,7 @@ from pipelines import cluster
 from pipelines.cluster import InlineRunner, Runner
 from pipelines.config import Settings
 from pipelines.cycle import fetch, graph, parts
+from pipelines.cycle import open as opening
 from pipelines.cycle.fetch import FetchTask
 from pipelines.cycle.journal import Journal
 from pipelines.cycle.keeper import Keeper
@@ -185,7 +186,10 @@ def run(job: Job) -> Ended:
 
 
 def run_chain(job: Job, death: Death, *, cycles: int, after_kill: Callable[[], None] = lambda: None) -> int:
-    """Turn cycles until the lake has so many, each run dying at a moment where none died before; return the kills."""
+    """Turn cycles until the lake has so many, each run dying at a moment where none died before; return the kills.
+
+    What the last one left behind is swept, as the next run would.
+    """
     kills = 0
     while lake.open(job.path).cycle < cycles:
         ended = run(replace(job, death=death))
@@ -193,6 +197,7 @@ def run_chain(job: Job, death: Death, *, cycles: int, after_kill: Callable[[], N
         if ended.word == "killed":
             kills += 1
             after_kill()
+    opening.sweep(lake.open(job.path))
     return kills
 
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.rules.ladder import MOST, highest_due, period, rungs
+from pipelines.rules.ladder import MOST, STEP, highest_due, rungs
 
-WINDOWS = st.integers(1, 10)
+WINDOWS = st.integers(2, 10)
 
 
 @given(
@@ -17,26 +17,36 @@ WINDOWS = st.integers(1, 10)
 def test_p7_a_url_is_on_rung_0_before_its_turn_and_moved_once_a_rung(
     ahead: float, windows: int, bucket: int, since: int
 ) -> None:
-    """Its host takes one window of its queue a cycle, and is refilled every `windows` cycles with as many."""
+    """Its host takes one window of its queue a cycle; a refill is `windows` of them, and looked for one sooner."""
+    interval = windows - 1
+    start = (since + bucket) * interval - bucket  # it was put on its rung when its bucket was looked at
     rung = first = int(rungs(np.array([ahead]))[0])
-    moves = 0
-    for refill in range(1, int(ahead) + 1):
-        left = ahead - refill
-        if highest_due(since + refill * windows, bucket=bucket, windows=windows) >= rung > 0:
-            nearer = int(rungs(np.array([left]))[0])
+    moves, look = 0, 0
+    while True:
+        look += 1
+        left = ahead - look * interval / windows
+        due = highest_due(start + look * interval, bucket=bucket, interval=interval)
+        assert due is not None
+        if due >= rung > 0:
+            nearer = int(rungs(np.array([max(left, 0.0)]))[0])
             moves += nearer != rung
             rung = nearer
+        if left < 0:
+            break
     assert rung == 0, "it can come up when its turn is there"
     assert moves <= first
 
 
-@given(rung=st.integers(0, MOST - 1), windows=WINDOWS)
-def test_a_rung_comes_with_all_below_it(rung: int, windows: int) -> None:
-    assert period(rung + 1, windows=windows) % period(rung, windows=windows) == 0 or rung == 0
-    turns = [
-        highest_due(cycle, bucket=0, windows=windows) for cycle in range(1, 4 * period(2, windows=windows))
-    ]
-    assert turns.count(0) > turns.count(1) > turns.count(2) > 0
+@given(looks=st.integers(1, 10**6), interval=st.integers(1, 9), bucket=st.integers(0, 100))
+def test_a_rung_is_looked_through_half_as_often_as_the_one_below(
+    looks: int, interval: int, bucket: int
+) -> None:
+    cycles = range((looks + bucket) * interval - bucket, (looks + bucket + 64) * interval - bucket)
+    due = [highest_due(cycle, bucket=bucket, interval=interval) for cycle in cycles]
+    found = [rung for rung in due if rung is not None]
+    assert len(found) == 64
+    for rung in range(6):
+        assert sum(one >= rung for one in found) == 64 // STEP**rung
 
 
 @given(ahead=st.lists(st.floats(0, 1e12), min_size=1, max_size=30))
