@@ -21,6 +21,7 @@ import pytest
 from pipelines import config
 from pipelines.toyweb import Mix, ToyWeb, serve_in_thread
 from tests.cycle.wheels import crawl
+from tests.daskcluster import dask_cluster
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -40,7 +41,6 @@ NOT_RUN = {
     "pytest -k p4_": "chooses tests that run anyway",
     "pytest tests/cycle/test_traps_in_cycle.py": "is a test that runs anyway",
     "noria simulate --window 86400": "simulates a month of 10,000 hosts: minutes",
-    "noria cycle --scheduler tcp://host:8786": "needs a cluster: tests/cycle/test_crash_cluster.py has one",
 }
 """Commands that no test can run, and why; a star stands for any end."""
 
@@ -59,6 +59,9 @@ REPLACED = {
     " [NAME]": " delay",
 }
 """What a reader would put in, or what ends a command that goes on; in this order. Ports become the test's own."""
+
+CLUSTER = "tcp://host:8786"
+"""A cluster is started for the command that names this address, as the README says."""
 
 MAY_FAIL = {"noria doctor"}
 """Commands whose exit code 1 is an answer: a machine may be unfit."""
@@ -104,6 +107,13 @@ def typed(command: str) -> str:
     return command
 
 
+def worker_environ() -> dict[str, str]:
+    """Return what the README says must be in the environment of a cluster's workers."""
+    found = re.findall(r"\b(MALLOC_\w+)=(\d+)", README)
+    assert len(found) == 3
+    return dict(found)
+
+
 def ready_lines() -> list[str]:
     """Return what the end of `make cycle` in the README offers to be run in a shell."""
     return re.findall(r"^(?:SQL|pandas): (.+)$", README, re.M)
@@ -126,7 +136,10 @@ class Checkout:
     environ: dict[str, str]
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
-        """Run a line in a shell, as a reader would, after the replacements."""
+        """Run a line in a shell, as a reader would, after the replacements; beside a cluster if it names one."""
+        if CLUSTER in command:
+            with dask_cluster(self.folder, environ={**os.environ, **worker_environ()}) as (address, _):
+                return self.run(command.replace(CLUSTER, address))
         return subprocess.run(
             ["bash", "-c", typed(command).replace(":8081", f":{self.port}")],
             cwd=self.folder, env=self.environ, stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pyarrow.compute as pc
 import pytest
-from distributed import Client
 
 import lake
 from lake import staging
@@ -26,6 +20,7 @@ from tests.cycle.crash_driver import Run, run
 from tests.cycle.ground import Ground
 from tests.cycle.test_lease import await_
 from tests.cycle.wheels import faults
+from tests.daskcluster import dask_cluster
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -112,31 +107,6 @@ def test_workers_ignore_ctrl_c_also_those_that_take_the_place_of_dead_ones() -> 
         assert isinstance(second, dict) and second["deaf"] and second["pid"] != first["pid"]
     finally:
         runner.close()
-
-
-@contextmanager
-def dask_cluster(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Run a scheduler and two workers as a user would, and give its address and process."""
-    told = folder / "scheduler.json"
-    words = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(told)]
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    with ExitStack() as stack:
-
-        def start(module: str, *words: str) -> subprocess.Popen[bytes]:
-            command = [sys.executable, "-m", f"distributed.cli.{module}", *words]
-            process = subprocess.Popen(command, env=environ, cwd=folder, stderr=subprocess.DEVNULL)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            return process
-
-        scheduler = start("dask_scheduler", *words)
-        await_(lambda: told.exists() and bool(told.read_text()), "the scheduler's address")
-        address = json.loads(told.read_text())["address"]
-        for _ in range(2):
-            start("dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard")
-        with Client(address) as client:
-            client.wait_for_workers(2)
-        yield address, scheduler
 
 
 @pytest.mark.slow
