@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from pipelines.rules import metadata
 from pipelines.rules.outcome import ANSWERED, HOST_FAULTS, RETIRING, Outcome
 from pipelines.rules.recrawl import (
     RecrawlPolicy,
@@ -14,6 +15,7 @@ from pipelines.rules.recrawl import (
     next_visit_seconds,
     retry_seconds,
 )
+from pipelines.rules.sitemaps import SitemapPolicy, interval_seconds
 
 DETAIL_CHARS = 200
 
@@ -72,6 +74,7 @@ def _answered(
         watched_seconds=watched,
         price_seconds=price_seconds,
         importance=importance_of(seed=state["source"] in ("seed", "api"), depth=state["depth"]),
+        hint_seconds=interval_seconds(SitemapPolicy(), changefreq=metadata.changefreq(state["meta"])),
     )
     kept = outcome is Outcome.NOT_MODIFIED
     return _later(

@@ -81,6 +81,19 @@ def with_hints(
     return written({**read(meta), "sitemap": hints})
 
 
+def changefreq(meta: str | None) -> str | None:
+    """Return how often a sitemap says that a URL changes, in the protocol's word; None = it does not.
+
+    >>> changefreq('{"sitemap":{"changefreq":"daily"}}')
+    'daily'
+    """
+    if meta is None or '"changefreq"' not in meta:
+        return None
+    told = read(meta).get("sitemap")
+    word = told.get("changefreq") if isinstance(told, dict) else None
+    return word if isinstance(word, str) else None
+
+
 def label_of(meta: str | None) -> str | None:
     """Return the label that budgets go by: `label`, else country and topic joined by a slash; None = none.
 

@@ -81,8 +81,12 @@ def next_visit_seconds(
     watched_seconds: int,
     price_seconds: float = 0.0,
     importance: float = 1.0,
+    hint_seconds: int | None = None,
 ) -> int:
     """Return the pause before the next visit after an answer: until the visit is worth its price.
+
+    hint_seconds: how often a sitemap says that the page changes. It stands for half a change in half of that time, so a
+    page's own history soon outweighs it; before there is one, it is believed by half.
 
     A visit to a page that changes `rate` times a second, t seconds after the last one, adds
     `(1 - e^-x (1 + x)) / rate` seconds of freshness, x = rate t, to what later visits will bring: the marginal
@@ -93,7 +97,12 @@ def next_visit_seconds(
     """
     rate = change_rate(visits=visits, changes=changes, watched_seconds=watched_seconds)
     if rate is None:
-        return policy.first_seconds
+        if hint_seconds is None:
+            return policy.first_seconds
+        middle = round(math.sqrt(policy.first_seconds * hint_seconds))
+        return min(max(middle, policy.min_seconds), policy.max_seconds)
+    if hint_seconds is not None:
+        rate = (rate * watched_seconds + HINT_CHANGES) / (watched_seconds + HINT_CHANGES * hint_seconds)
     rate = rate or policy.unchanged_changes / watched_seconds
     price = max(price_seconds, float(policy.price_seconds))
     due = _changes_due(price * rate / importance)
@@ -101,6 +110,9 @@ def next_visit_seconds(
     wish = min(due, eager) / rate if due < MOST_CHANGES else min(eager / rate, HOPELESS * price / importance)
     return round(min(max(wish, policy.min_seconds), policy.max_seconds))
 
+
+HINT_CHANGES = 0.5
+"""Changes that a sitemap's changefreq counts for, beside those that visits found."""
 
 MOST_CHANGES = 4.0
 """Pages for which more changes than these would have to be due are hopeless: they cannot be kept fresh at the price."""

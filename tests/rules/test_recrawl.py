@@ -118,3 +118,41 @@ def test_a_call_makes_no_visit_later_or_too_soon_and_calls_harder_the_more_prove
     ]
     assert waits == sorted(waits, reverse=True)
     assert all(min(policy.min_seconds - visited, due) <= wait <= due for wait in waits)
+
+
+def test_a_changefreq_is_believed_by_half_until_there_is_a_history() -> None:
+    policy = RecrawlPolicy()
+    hints = (0, 3_600, 86_400, 604_800, 31_536_000)
+    first = [
+        next_visit_seconds(policy, visits=1, changes=0, watched_seconds=0, hint_seconds=h) for h in hints
+    ]
+    assert first == sorted(first) and first[2] == round((7 * 86_400 * 86_400) ** 0.5)
+    assert first[0] == policy.min_seconds and first[3] == policy.first_seconds
+
+
+@given(
+    visits=st.integers(2, 60), hint=st.sampled_from((3_600, 86_400, 604_800, 31_536_000)), data=st.data(),
+)  # fmt: skip
+def test_a_history_outweighs_a_changefreq(visits: int, hint: int, data: st.DataObject) -> None:
+    policy = RecrawlPolicy()
+    changes = data.draw(st.integers(0, visits - 1))
+    told = {"visits": visits, "changes": changes, "watched_seconds": (visits - 1) * 86_400}
+    without = next_visit_seconds(policy, **told)
+    sooner = next_visit_seconds(policy, **told, hint_seconds=3_600)
+    later = next_visit_seconds(policy, **told, hint_seconds=31_536_000)
+    assert sooner <= later
+    if visits > 30 and changes:
+        for hinted in (sooner, next_visit_seconds(policy, **told, hint_seconds=604_800)):
+            assert 0.4 < hinted / without < 2.5
+
+
+def test_a_page_said_to_change_daily_that_never_does_is_left_alone() -> None:
+    policy = RecrawlPolicy()
+    pauses, watched, visits = [], 0, 1
+    while watched < 365 * 86_400:
+        pause = next_visit_seconds(
+            policy, visits=visits, changes=0, watched_seconds=watched, hint_seconds=86_400
+        )
+        pauses.append(pause)
+        watched, visits = watched + pause, visits + 1
+    assert pauses[1:] == sorted(pauses[1:]) and pauses[-1] > 14 * 86_400 and len(pauses) < 50
