@@ -19,6 +19,7 @@ from tests.cycle.crash_driver import Death, Job
 from tests.cycle.wheels import QUICK, faults, new_lake, settings_for
 
 PACE = {
+    "window.seconds": "900",  # no run of kills lasts so long: what is planned is fetched
     "delay.floor_ms": "150",
     "delay.address_floor_ms": "10",
     "lake.buckets": "4",
