@@ -62,8 +62,8 @@ def find(lake: Lake, cycle: int) -> pa.Table:
     return pa.Table.from_pylist(told, schema=LOOKALIKES.arrow).sort_by("url_key")
 
 
-def _pages(lake: Lake, cycle: int) -> pa.Table:
-    rows = lake.read("pages", columns=COLUMNS, partitions={"crawl": [crawl_name(cycle)]})
+def _pages(lake: Lake, cycle: int, columns: list[str] = COLUMNS) -> pa.Table:
+    rows = lake.read("pages", columns=columns, partitions={"crawl": [crawl_name(cycle)]})
     return rows.filter(pc.is_valid(rows["simhash"]))
 
 
@@ -84,10 +84,11 @@ def _near_rows(lake: Lake, cycle: int, pages: pa.Table) -> Iterator[Row]:
     for place in np.flatnonzero(firsts != np.arange(len(firsts))).tolist():
         yield _row(mine[place], mine[firsts[place]], values[place], values[firsts[place]])
     for before in range(cycle - 1, 0, -1):
-        old = _pages(lake, before)
-        theirs = simhashes(old)
+        theirs = simhashes(_pages(lake, before, ["simhash"]))
         asked, places = index.near(theirs)
-        others = old.select(["url", "content_digest"]).take(pa.array(asked)).to_pylist()
+        if not len(asked):
+            continue
+        others = _pages(lake, before, ["url", "content_digest", "simhash"]).take(pa.array(asked)).to_pylist()
         for other, number, place in zip(others, asked.tolist(), places.tolist(), strict=True):
             if other["content_digest"] != mine[place]["content_digest"]:
                 yield _row(mine[place], other, values[place], theirs[number])
