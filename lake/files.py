@@ -210,9 +210,9 @@ def write_data(
 
 def conform(table: pa.Table, schema: Table) -> pa.Table:
     """Return the rows with exactly the file's columns, in order and type; raises LakeError if one is missing."""
-    target = schema.file_schema
-    missing = [name for name in target.names if name not in table.column_names]
-    extra = [name for name in table.column_names if name not in schema.arrow.names]
+    target, given = schema.file_schema, set(table.column_names)
+    missing = [name for name in target.names if name not in given]
+    extra = sorted(given - set(schema.arrow.names))
     if missing or extra:
         raise LakeError(f"rows for table {schema.name}: columns missing {missing}, not known {extra}")
     return table.select(target.names).cast(target)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -31,12 +32,12 @@ class Table:
     partitions: tuple[str, ...] = ()
     sorted_by: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def arrow(self) -> pa.Schema:
         """The Arrow schema of a row, partition columns included."""
         return pa.schema([pa.field(column.name, column.type) for column in self.columns])
 
-    @property
+    @cached_property
     def file_schema(self) -> pa.Schema:
         """The Arrow schema of a file: partition columns live in the Delta log, not in the file."""
         return pa.schema([field for field in self.arrow if field.name not in self.partitions])
