@@ -17,8 +17,8 @@ from pipelines.rules.urls import wire
 from pipelines.seeds import tables
 from pipelines.seeds.read import BadLine, Seed, bounded, read
 
-ROWS_A_FILE = 100_000
-"""Seeds held in memory before they become an inbox file: about 80 MB."""
+ROWS_A_FILE = 25_000
+"""Seeds held in memory before they become an inbox file: about 20 MB. A file is one task of the plan."""
 
 Report = Callable[[str, BadLine], None]
 
