@@ -41,6 +41,8 @@ status: $(READY)  ## tell what the lake holds: LAKE=data/lake
 
 notebooks: $(READY)  ## open JupyterLab on the notebooks: LAKE=data/lake
 	@$(BIN)/python -c 'import jupyterlab' 2>/dev/null || { echo "installing JupyterLab into $(VENV), once"; $(PIP) install -r conf/notebooks.lock; }
+	@mkdir -p $(VENV)/etc/jupyter/labconfig
+	@echo '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}' >$(VENV)/etc/jupyter/labconfig/page_config.json
 	@NORIA_LAKE__PATH=$(abspath $(LAKE)) $(BIN)/jupyter lab --notebook-dir=notebooks --LabApp.news_url=None \
 		--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(ARGS)
 
