@@ -6,6 +6,8 @@ A key is a 63-bit int64, never negative. Arrays of keys that come in are sorted.
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -171,6 +173,34 @@ def merge_runs(
         size = tmp.stat().st_size
         publish(tmp, final)
     return Add(relative, size, rows, values, _joined(stats))
+
+
+def renamed(root: Path | str, table: str, file: DataFile, *, cycle: int, part: str) -> Add:
+    """Give a file that stays a name of this cycle, a hard link: a commit may not remove and add the same path."""
+    layout = Layout(Path(root))
+    day = file.partition.get("due_day")
+    relative = layout.data_path(
+        table,
+        cycle,
+        int(file.partition[BUCKETED[table]]),
+        part,
+        due_day=None if day is None else int(day),
+        rung=rung_of(file.path),
+    )
+    final = layout.table(table) / relative
+    with temporary(final) as tmp:
+        try:
+            os.link(file.path, tmp)
+        except OSError:  # a file system without hard links
+            shutil.copyfile(file.path, tmp)
+        publish(tmp, final)
+    stats: dict[str, dict[str, int]] = {}
+    if file.min_key is not None and file.max_key is not None:
+        key = BY_NAME[table].sorted_by[0]
+        stats = {"minValues": {key: file.min_key}, "maxValues": {key: file.max_key}, "nullCount": {key: 0}}
+    return Add(
+        relative, file.size, file.rows, {name: str(value) for name, value in file.partition.items()}, stats
+    )
 
 
 def _merged(files: Sequence[DataFile], spec: Table) -> Iterator[pa.Table]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import time
 import uuid
@@ -15,10 +14,10 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from lake import commit, ledger, runs, snapshot
-from lake.files import Add, DataFile, publish, temporary, write_data
-from lake.layout import Layout, cycle_of, rung_of
+from lake.files import Add, DataFile, write_data
+from lake.layout import Layout, cycle_of
 from lake.ledger import LedgerRow
-from lake.schema import BUCKETED, BY_NAME, LEDGER, TABLES
+from lake.schema import BUCKETED, LEDGER, TABLES
 from lake.snapshot import Lake
 
 TIERS = 8
@@ -77,7 +76,10 @@ def commit_compaction(
     replace = {name: sorted({plan.partition[name] for plan in plans}, key=str) for name in plans[0].partition}
     gone = {file.path for plan in plans for file in plan.merge}
     stay = [file for file in lake.files(table, partitions=replace) if file.path not in gone]
-    adds = [*merged, *(renamed(lake, table, file, cycle=cycle, part=f"k{n}") for n, file in enumerate(stay))]
+    adds = [
+        *merged,
+        *(runs.renamed(lake.root, table, file, cycle=cycle, part=f"k{n}") for n, file in enumerate(stay)),
+    ]
     return commit.commit_table(
         lake.root,
         table,
@@ -119,33 +121,6 @@ def tidy(
     fold_ledger(lake_root)
     sweep_staging(lake_root)
     return vacuum(lake_root, retention_days=retention_days, now_ms=now_ms)
-
-
-def renamed(lake: Lake, table: str, file: DataFile, *, cycle: int, part: str) -> Add:
-    """Give a file that stays a name of this cycle, a hard link: a commit may not remove and add the same path."""
-    day = file.partition.get("due_day")
-    relative = lake.layout.data_path(
-        table,
-        cycle,
-        int(file.partition[BUCKETED[table]]),
-        part,
-        due_day=None if day is None else int(day),
-        rung=rung_of(file.path),
-    )
-    final = lake.layout.table(table) / relative
-    with temporary(final) as tmp:
-        try:
-            os.link(file.path, tmp)
-        except OSError:  # a file system without hard links
-            shutil.copyfile(file.path, tmp)
-        publish(tmp, final)
-    stats: dict[str, dict[str, int]] = {}
-    if file.min_key is not None and file.max_key is not None:
-        key = BY_NAME[table].sorted_by[0]
-        stats = {"minValues": {key: file.min_key}, "maxValues": {key: file.max_key}, "nullCount": {key: 0}}
-    return Add(
-        relative, file.size, file.rows, {name: str(value) for name, value in file.partition.items()}, stats
-    )
 
 
 def fold_ledger(lake_root: Path | str, *, above: int = LEDGER_FILES) -> int:

@@ -14,8 +14,6 @@ from lake import bloom, runs
 from lake.files import Add, write_data
 from lake.layout import Layout
 from lake.schema import BY_NAME, SHELVES
-from lake.snapshot import Lake
-from lake.upkeep import renamed
 from pipelines.cycle.backlog import rungs_of
 from pipelines.cycle.frontier import Ints, column, slice_by_key
 from pipelines.cycle.shelving import Shelved
@@ -30,8 +28,8 @@ FILE_ROWS = 1_000
 class BucketFiles:
     """Writes a group's data files, one a bucket, and remembers them."""
 
-    def __init__(self, turn: Turn, lake: Lake, touched: set[int]) -> None:
-        self._turn, self._lake, self._touched = turn, lake, touched
+    def __init__(self, turn: Turn, touched: set[int]) -> None:
+        self._turn, self._touched = turn, touched
         self._layout = Layout(Path(turn.root))
         self._adds: dict[str, list[Add]] = {}
         self._rows: dict[str, dict[str, int]] = {name: {} for name in (*SHELVES, "seen")}
@@ -63,7 +61,9 @@ class BucketFiles:
                     self._write("frontier_backlog", mine, bucket, rung=rung)
                     self._count("backlog", bucket, mine.num_rows)
         for number, file in enumerate(shelved.stays):
-            kept = renamed(self._lake, "frontier_backlog", file, cycle=self._turn.cycle, part=f"s{number}")
+            kept = runs.renamed(
+                self._turn.root, "frontier_backlog", file, cycle=self._turn.cycle, part=f"s{number}"
+            )
             self._adds.setdefault("frontier_backlog", []).append(kept)
             self._count("backlog", int(file.partition["bucket"]), file.rows)
             self._kept += file.rows

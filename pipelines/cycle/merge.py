@@ -58,7 +58,7 @@ def merge(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     touched = touched_buckets(turn, group, partitions, (captures, fresh, admitted, undue, recalled))
     hosts_of_noted = urls.buckets_of(column(noted, "url_key"), turn.buckets)
     touched |= harvest.touched | set(hosts_of_noted.tolist()) | set(called.buckets)
-    writer = BucketFiles(turn, lake, touched)
+    writer = BucketFiles(turn, touched)
     undue = undue.filter(pc.greater(undue["due_at"], pa.scalar(turn.opened_at, TIMESTAMP)))
     writer.frontier(shelved, pa.concat_tables([undue, called.moved, called.others]), books)
     writer.seen(fresh_keys)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.dashboard.figures import Figures, Totals, Trail, fold, left_ms
-from pipelines.dashboard.read import open_cycle, sample
+from pipelines.dashboard.read import Sample, open_cycle, sample
 from pipelines.dashboard.watcher import Hub
 from tests.dashboard.lakes import NOW_MS, fetching, held, live
 
@@ -56,6 +56,15 @@ def test_planned_is_done_and_left_and_put_off(planned: int, counts: list[tuple[i
     done = sum(done for done, _ in counts)
     assert found.left >= 0 and found.put_off >= 0
     assert found.left + found.put_off == max(planned - done, 0)
+
+
+def test_the_inbox_is_sifted_first_and_an_empty_one_is_passed_over() -> None:
+    opened = {"groups": 4, "inbox": ["one", "two", "three"]}
+    for done, told in (({"sift": 1}, ("plan", 1, 3)), ({"sift": 3, "demand": 2}, ("plan", 2, 4))):
+        found = fold(Sample(at_ms=1, cycle=1, opened=opened, done=done))
+        assert (found.step, found.step_done, found.step_total) == told
+    found = fold(Sample(at_ms=1, cycle=1, opened={"groups": 4, "inbox": []}, done={"demand": 1}))
+    assert (found.step, found.step_done, found.step_total) == ("plan", 1, 4)
 
 
 def test_rates_are_those_of_the_last_seconds_and_another_cycle_begins_anew() -> None:
