@@ -75,7 +75,13 @@ def extract_file(task: WarcFile) -> dict[str, Any]:
             counts["unread"] += sum(row["problem"] is not None for row in piece)
             out.write(pa.Table.from_pylist(piece, schema=PAGES.file_schema))
     manifest = {"file": task.filename, "add": asdict(out.add), **counts}
-    if staging.claim_manifest(task.manifest, manifest):
+    try:
+        first = staging.claim_manifest(task.manifest, manifest)
+    except FileNotFoundError:
+        return (
+            manifest  # another extraction has committed this cycle and swept its folder: the commit is once
+        )
+    if first:
         return manifest
     return staging.read_manifest(task.manifest) or manifest
 
