@@ -121,6 +121,17 @@ def test_two_at_once_store_each_page_once(path: Path) -> None:
     assert not fsck.check(path, deep=True)
 
 
+def test_a_folder_that_another_extraction_has_swept_stops_nobody(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swept(manifest: Path, content: dict[str, object]) -> bool:
+        raise FileNotFoundError(manifest)
+
+    monkeypatch.setattr("pipelines.extract.warcfile.staging.claim_manifest", swept)
+    run(path)
+    assert digests(path) == stored(path)
+
+
 def test_an_older_lake_gets_the_table(path: Path) -> None:
     shutil.rmtree(path / "pages")
     run(path)
