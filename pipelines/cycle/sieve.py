@@ -29,6 +29,11 @@ _Seen = tuple[int, int, str]
 garbage collector soon leaves those alone, and there are hundreds of thousands."""
 
 
+_LAST = "\U0010ffff"
+"""Sorts behind every host: what was seen from here is not seen from a worse place."""
+_new_tuple = tuple.__new__  # spares a call a candidate
+
+
 class LinkSieve:
     """Drops what it let through lately, and counts links between hosts.
 
@@ -53,17 +58,17 @@ class LinkSieve:
         """
         found: list[Found] = []
         young, old, judge, pairs = self._young, self._old, self._judge, self.pairs
-        here, inside = (depth, via_key), 0
+        here, inside = (depth, via_key, _LAST), 0
         for url in links:
             seen = young.get(url) or old.get(url)
-            if seen is None or seen[:2] > here:
-                target, key = judge(url, depth=depth, meta=meta)
+            if seen is not None and seen < here:
+                target = seen[2]
             else:
-                target, key = seen[2], None
-            if seen is None or key is not None:
-                young[url] = (depth, via_key, target)
-            if key is not None:
-                found.append(Found(key, url, target))
+                target, key = judge(url, depth=depth, meta=meta)
+                if key is not None:
+                    found.append(_new_tuple(Found, (key, url, target)))
+                if key is not None or seen is None:
+                    young[url] = (depth, via_key, target)
             if target == host:
                 inside += 1
             else:

@@ -114,6 +114,10 @@ _SESSION_VALUE = re.compile(
 )
 
 
+_UNFOLDED = re.compile(r"%(?:(?![0-9A-F]{2})|2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)")
+"""An escape that `_escape` would change, or a percent sign that is none."""
+
+
 def _escape(found: re.Match[str]) -> str:
     digits = found[1]
     if digits is None:
@@ -222,7 +226,9 @@ def _text(url: Url) -> str:
 def _nothing_to_fold(url: str, policy: CanonPolicy) -> bool:
     """Say whether no step can change the URL: one regular expression and a few looks for single letters."""
     found = PLAIN.match(url)
-    if found is None or "%" in url or ";" in url or "/." in url or "/(" in url or "xn--" in url:
+    if found is None or ";" in url or "/." in url or "/(" in url or "xn--" in url:
+        return False
+    if "%" in url and _UNFOLDED.search(url) is not None:
         return False
     if policy.folds_site_or_path:
         return False

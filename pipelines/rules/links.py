@@ -216,7 +216,7 @@ class Collector:
     Links that differ in kind or rel are different links. `full` is set when the limit stopped something.
     """
 
-    __slots__ = ("_codec", "_folders", "_limit", "_longest", "_seen", "_urls", "base", "found", "full")
+    __slots__ = ("_codec", "_folders", "_limit", "_longest", "_raw", "_seen", "_urls", "base", "found", "full")
 
     def __init__(self, base: str, *, codec: str = "utf-8", limit: int, longest: int) -> None:
         self.base = base
@@ -226,7 +226,8 @@ class Collector:
         self._limit, self._longest = limit, longest
         self._folders = folders_of(base)
         self._urls: dict[str, str | None] = {}
-        self._seen: set[tuple[str, str, str]] = set()
+        self._seen: set[tuple[str, str, str] | str] = set()  # of anchors without rel words: the URL alone
+        self._raw: set[str] = set()
 
     def add(self, raw: str, kind: str, rel: str = "", lang: str = "") -> bool:
         """Take a reference; return whether it made a new link, the last of `found`."""
@@ -236,7 +237,7 @@ class Collector:
             url = self._urls[raw] = self.join(raw)
         if url is None:
             return False
-        key = (url, kind, rel)
+        key = url if kind == "a" and not rel else (url, kind, rel)
         if key in self._seen:
             return False
         if len(self.found) >= self._limit:
@@ -245,6 +246,30 @@ class Collector:
         self._seen.add(key)
         self.found.append(_new_tuple(Link, (url, kind, rel, "", lang)))
         return True
+
+    def add_anchors(self, hrefs: Iterable[str]) -> None:
+        """Take the references of anchors without rel words: what `add(href, "a")` would do, at half its cost."""
+        raws, seen, found, is_simple = self._raw, self._seen, self.found, _SIMPLE.match
+        limit, longest, folder = self._limit, self._longest, self._folders[0] if self._folders else None
+        for raw in hrefs:
+            at = raw.find("#")
+            if at >= 0 and (at == 0 or raw[at - 1] > " "):  # a blank before the hash sign is part of the URL
+                raw = raw[:at]
+            if raw in raws:  # half of a page's links are such repetitions
+                continue
+            raws.add(raw)
+            url: str | None
+            if folder is not None and is_simple(raw) and "/." not in raw and len(raw) <= longest:
+                url = folder + raw
+            else:
+                url = self.join(raw)
+            if url is None or url in seen:
+                continue
+            if len(found) >= limit:
+                self.full = True
+                return
+            seen.add(url)
+            found.append(_new_tuple(Link, (url, "a", "", "", "")))
 
     def join(self, raw: str) -> str | None:
         """Return the wire form of a reference; None if it leads nowhere on the web or is too long."""

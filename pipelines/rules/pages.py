@@ -235,8 +235,7 @@ class _Reader:
                 self._into.add(said.url, "refresh")
 
     def _anchors(self, tree: LexborHTMLParser, with_text: bool) -> None:
-        add, rel_of = self._into.add, self._rel
-        done: set[str] = set()  # raw references without rel: half of a page's links are such repetitions
+        into, waiting = self._into, []  # those without rel words, most of all, are taken together
         for node in tree.tags("a"):
             said = node.attributes
             href = said.get("href")
@@ -245,18 +244,14 @@ class _Reader:
                 if href is None:
                     continue
             rel = said.get("rel")
-            if not rel:
-                at = href.find("#")
-                if at >= 0 and (
-                    at == 0 or href[at - 1] > " "
-                ):  # a blank before the hash sign is part of the URL
-                    href = href[:at]
-                if href in done:
-                    continue
-                done.add(href)
-            if add(href, "a", rel_of(rel) if rel else "") and with_text:
-                found = self._into.found
-                found[-1] = found[-1]._replace(text=anchor_text(node, self._policy.text_chars))
+            if not (rel or with_text):
+                waiting.append(href)
+                continue
+            into.add_anchors(waiting)
+            waiting.clear()
+            if into.add(href, "a", self._rel(rel)) and with_text:
+                into.found[-1] = into.found[-1]._replace(text=anchor_text(node, self._policy.text_chars))
+        into.add_anchors(waiting)
 
     def _extras(self, tree: LexborHTMLParser) -> None:
         policy, add = self._policy, self._into.add

@@ -16,8 +16,8 @@ from pipelines.rules.urls import URL_BITS, host_key, host_of, url_key
 from pipelines.rules.whatwg import PLAIN
 
 _MASK = (1 << URL_BITS) - 1
-_LEAF = re.compile(r"(?![0-9]|add|remove|delete|update)[a-z0-9_\-]+(?:[.\-_][a-z0-9_\-]+)*\Z")
-_WORDS = re.compile(r"cart|basket|sess|log|sign|regist|anmeld")
+_LEAF = re.compile(r"(?![0-9]|add|remove|delete|update)[a-z0-9_\-]++(?:\.[a-z0-9_\-]++)*+\Z").match
+_WORDS = re.compile(r"cart|basket|sess|log|sign|regist|anmeld").search
 _hash = xxhash.xxh3_64_intdigest
 _FOLDERS = 50_000
 
@@ -35,30 +35,30 @@ class Quick:
 
     def __init__(self, policy: FilterPolicy) -> None:
         self._policy = policy
-        self._open = policy.is_open
+        self._open, self._longest, self._extensions = policy.is_open, policy.url_chars, policy.extension_set
         self._folders: dict[str, Known | None] = {}
 
     def judge(self, url: str, *, depth: int, meta: Mapping[str, Any] | str | None) -> tuple[str, int | None]:
         """Return a link's host, and its key; the key is None where a rule refuses it. `url` in wire form."""
         if self._open and meta is None:
             cut = url.rfind("/") + 1
-            known = self._folder(url[:cut])
-            if known is not None and self._plain_leaf(url[cut:].lower(), known, len(url)):
-                return known.host, known.top | (_hash(url.encode()) & _MASK)
+            folder = url[:cut]
+            known = self._folders[folder] if folder in self._folders else self._remember(folder)
+            if known is not None:
+                leaf = url[cut:].lower()
+                if (
+                    _LEAF(leaf)
+                    and not _WORDS(leaf)
+                    and leaf not in known.segments
+                    and leaf[leaf.rfind(".") + 1 :] not in self._extensions
+                    and len(url) <= self._longest
+                ):
+                    return known.host, known.top | (_hash(url.encode()) & _MASK)
         host = host_of(url)
         refused = refusal(url, self._policy, depth=depth, meta=meta, host=host)
         return host, None if refused else url_key(url, host)
 
-    def _plain_leaf(self, leaf: str, folder: Known, length: int) -> bool:
-        if _LEAF.match(leaf) is None or leaf in folder.segments or length > self._policy.url_chars:
-            return False
-        return leaf.rpartition(".")[2] not in self._policy.extension_set and _WORDS.search(leaf) is None
-
-    def _folder(self, folder: str) -> Known | None:
-        try:
-            return self._folders[folder]
-        except KeyError:
-            pass
+    def _remember(self, folder: str) -> Known | None:
         if len(self._folders) >= _FOLDERS:
             self._folders.clear()
         known = self._folders[folder] = self._look(folder)
@@ -70,7 +70,7 @@ class Quick:
         if found is None or any(sign in folder for sign in ("%", ";", "/.", "/(", "xn--")):
             return None
         path = found[2].lower()
-        if "//" in path or _WORDS.search(path) is not None or refusal(folder + "x", self._policy) is not None:
+        if "//" in path or _WORDS(path) is not None or refusal(folder + "x", self._policy) is not None:
             return None
         segments = path.strip("/").split("/")
         if len(segments) != len(set(segments)) or len(segments) >= self._policy.path_segments:

@@ -163,6 +163,14 @@ def test_folding_twice_is_folding_once_under_every_policy(tail, policy):
     assert canonical(key, policy) == key
 
 
+def test_every_escape_is_folded_or_left_by_the_quick_way_as_by_the_steps():
+    unreserved = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+    for octet in range(256):
+        kept = chr(octet) if chr(octet) in unreserved else f"%{octet:02X}"
+        for written in (f"%{octet:02X}", f"%{octet:02x}"):
+            assert canonical(f"http://a.example/x{written}y?z{written}") == f"http://a.example/x{kept}y?z{kept}"
+
+
 @given(tails, policies)
 def test_the_quick_way_finds_nothing_to_fold_only_where_the_steps_find_nothing(tail, policy):
     url = f"http://www.a.example/{tail}"

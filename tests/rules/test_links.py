@@ -140,6 +140,19 @@ def test_collector_joins_as_resolve_does(base: str, raws: list[str]):
     assert [link.url for link in into.found] == list(dict.fromkeys(wanted))
 
 
+@given(BASES, st.lists(REFERENCE, max_size=6), st.integers(0, 4))
+def test_anchors_taken_together_are_those_taken_one_by_one(base: str, raws: list[str], limit: int):
+    single, together = (Collector(base, limit=limit, longest=99) for _ in range(2))
+    for into in (single, together):
+        into.add("c/d.html", "area")
+        into.add("b", "a", "next")
+    for raw in raws:
+        single.add(raw, "a")
+    together.add_anchors(raws[:3])
+    together.add_anchors(raws[3:])
+    assert (together.found, together.full) == (single.found, single.full)
+
+
 @given(st.sampled_from(["../", "../../", "", "../../../../"]), st.text(alphabet="ab/.?=&-_~", max_size=10))
 def test_plain_references_are_put_behind_the_right_folder(up: str, rest: str):
     base = "https://a.example/b/c/d.html"
