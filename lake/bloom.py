@@ -118,6 +118,14 @@ class Bloom:
             found[start : start + _BATCH] = self._maybe(*_hashes(keys[start : start + _BATCH]))
         return found
 
+    def maybe_one(self, key: int) -> bool:
+        """Say of one key what `maybe` says of many, tens of times as fast as an array of one.
+
+        Raises LakeError for a negative key.
+        """
+        bits = self._filter.backend.mmap
+        return all(bits[bit >> 3] >> (bit & 7) & 1 for bit in probes(self._filter, key))
+
     def _maybe(self, first: Words, second: Words) -> npt.NDArray[np.bool_]:
         """Ask probe after probe, and drop the keys that missed once they are many."""
         found = np.zeros(len(first), dtype=np.bool_)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import uvloop
 
 from lake import bloom, lease, staging
@@ -362,7 +361,7 @@ class _Run:
         bucket = urls.bucket_of(key, self.task.turn.buckets)
         if bucket not in self.blooms:
             self.blooms[bucket] = bloom.ensure(self.lake, "seen", bucket)
-        return not bool(self.blooms[bucket].maybe(np.array([key], dtype=np.int64))[0])
+        return not self.blooms[bucket].maybe_one(key)
 
     # --- housekeeping ---
 

@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -94,7 +93,7 @@ class Keeper:
         seen = self.watch.see(
             item, exchange, (decoded.data or exchange.body) if decoded else None,
             digest=stored[1].payload_digest if stored else None, title=page.title if page else None,
-            links=(row[:3] for row in islice(self._rows["candidates"], known, None)),
+            links=self._rows["candidates"][known:],
         )  # fmt: skip
         self._note(item, exchange, pause, asked, (decoded, page), stored, tags, seen)
         return Kept(stored[1].payload_digest if stored else None, decoded.data if decoded else b"")

@@ -7,7 +7,7 @@ says stays (see harvest.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,12 +108,12 @@ class Watch:
         *,
         digest: str | None,
         title: str | None,
-        links: Iterable[tuple[int, str, str]],
+        links: Sequence[tuple[Any, ...]],
     ) -> Seen:
         """Note an answer to a URL that was never visited before.
 
-        body: decoded, None where nothing could be read. links: (key, URL, host) of those that were let through as
-        perhaps new; they are looked at only where the payload itself is nothing new.
+        body: decoded, None where nothing could be read. links: (key, URL, host, ...) of those that were let through
+        as perhaps new; they are looked at only where the payload itself is nothing new.
         """
         if item.kind != "page" or item.last_visit_ms is not None or exchange.outcome not in COUNTED:
             return NOTHING
@@ -147,11 +147,11 @@ class Watch:
         return skeleton_of(body) & SKELETON_BITS or 1 if like else UNLIKE
 
     def _ways_out(
-        self, host: _Host, item: Item, pattern: str, links: Iterable[tuple[int, str, str]]
+        self, host: _Host, item: Item, pattern: str, links: Sequence[tuple[Any, ...]]
     ) -> tuple[bool, bool]:
         """Say whether new links lead to another host, and to a pattern of the host's own that is another and not left."""
         away = False
-        for key, link, name in links:
+        for key, link, name, *_ in links:
             if name == item.host:
                 other = path_pattern(link, self._policy.slug_chars)
                 if other != pattern and other not in host.trapped and self.is_new(key):

@@ -35,14 +35,15 @@ class Exchange:
     connect_ms: int = 0  # DNS, connecting and TLS, before the request; 0 = kept connection
     reused: bool = False  # sent on a kept connection
     protocol: str = "http/1.1"  # of the answer: http/1.1, http/1.0 or http/0.9
+    _first: tuple[list[tuple[str, str]], dict[str, str]] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     def header(self, name: str) -> str | None:
         """Return the first header of that name (any case), or None."""
-        wanted = name.lower()
-        for key, value in self.headers:
-            if key.lower() == wanted:
-                return value
-        return None
+        if self._first is None or self._first[0] is not self.headers:
+            self._first = self.headers, {key.lower(): value for key, value in reversed(self.headers)}
+        return self._first[1].get(name.lower())
 
     def header_all(self, name: str) -> list[str]:
         """Return every value of that header in order of arrival."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from functools import lru_cache
 from typing import Final
 
 import webencodings
@@ -123,8 +124,22 @@ def prescan(head: bytes) -> str | None:
         return "utf-16le"
     if head.startswith(b"\0<\0?\0x"):
         return "utf-16be"
-    found = _scan_metas(head) if b"charset" in head.lower() else None
-    return found or _xml_encoding(head)
+    return _first_meta(head) or _xml_encoding(head)
+
+
+def _first_meta(head: bytes) -> str | None:
+    """Return what the first meta tag declares that says anything. The pages of a site begin alike: it is remembered."""
+    word = head.find(b"charset")
+    if word < 0 and b"charset" not in head.lower():
+        return None
+    end = head.find(b">", word) + 1
+    return (_scan_beginning(head[:end]) if word >= 0 and end else None) or _scan_metas(head)
+
+
+@lru_cache(maxsize=1_024)
+def _scan_beginning(beginning: bytes) -> str | None:
+    """Return what a meta tag that ends in these bytes declares: no byte behind them can change it."""
+    return _scan_metas(beginning)
 
 
 _SCRIPT: Final = re.compile(rb"<(script|style|title|textarea)[\t\n\x0c\r />].*?(?:</\1|\Z)", re.I | re.S)

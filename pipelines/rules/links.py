@@ -201,9 +201,9 @@ _ELSEWHERE: Final = ("javascript:", "mailto:", "data:", "tel:")
 
 
 _SIMPLE: Final = re.compile(
-    r"(?![./])[A-Za-z0-9_\-.~!$&'()*+,;=@/]+(?:\?[A-Za-z0-9_\-.~!$&()*+,/:;=@%?]*)?\Z"
+    r"((?:\.\./)*+|/)(?![./])[A-Za-z0-9_\-.~!$&'()*+,;=@/]+(?:\?[A-Za-z0-9_\-.~!$&()*+,/:;=@%?]*)?\Z"
 )
-"""A relative reference whose letters all stay as they are, where no "/." is in it."""
+"""A relative reference whose letters all stay as they are, where no "/." is in it. Group: the steps up, or to the root."""
 
 
 _new_tuple: Final = tuple.__new__  # spares a call a link: 1.5 % of reading a page
@@ -216,7 +216,18 @@ class Collector:
     Links that differ in kind or rel are different links. `full` is set when the limit stopped something.
     """
 
-    __slots__ = ("_codec", "_folders", "_limit", "_longest", "_raw", "_seen", "_urls", "base", "found", "full")
+    __slots__ = (
+        "_codec",
+        "_folders",
+        "_limit",
+        "_longest",
+        "_raw",
+        "_seen",
+        "_urls",
+        "base",
+        "found",
+        "full",
+    )
 
     def __init__(self, base: str, *, codec: str = "utf-8", limit: int, longest: int) -> None:
         self.base = base
@@ -249,8 +260,7 @@ class Collector:
 
     def add_anchors(self, hrefs: Iterable[str]) -> None:
         """Take the references of anchors without rel words: what `add(href, "a")` would do, at half its cost."""
-        raws, seen, found, is_simple = self._raw, self._seen, self.found, _SIMPLE.match
-        limit, longest, folder = self._limit, self._longest, self._folders[0] if self._folders else None
+        raws, seen, found, limit = self._raw, self._seen, self.found, self._limit
         for raw in hrefs:
             at = raw.find("#")
             if at >= 0 and (at == 0 or raw[at - 1] > " "):  # a blank before the hash sign is part of the URL
@@ -258,11 +268,7 @@ class Collector:
             if raw in raws:  # half of a page's links are such repetitions
                 continue
             raws.add(raw)
-            url: str | None
-            if folder is not None and is_simple(raw) and "/." not in raw and len(raw) <= longest:
-                url = folder + raw
-            else:
-                url = self.join(raw)
+            url = self.join(raw)
             if url is None or url in seen:
                 continue
             if len(found) >= limit:
@@ -276,26 +282,22 @@ class Collector:
         if len(raw) > self._longest:
             return None
         if self._folders:
-            url = self._put_behind(raw)
-            if url is not None:
-                return url
+            plain = raw[: raw.index("#")] if "#" in raw else raw
+            simple = _SIMPLE.match(plain)
+            if simple is not None:
+                up = simple.end(1)
+                if plain.find("/.", up) < 0:  # a third of the cost of `resolve`
+                    return self._folder(plain, up) + plain[up:]
         if ":" in raw[:16] and raw[:16].lstrip(_BLANK).lower().startswith(_ELSEWHERE):
             return None
         if self._codec and not raw.isascii():
             return resolve_encoded(self.base, raw, self._codec)
         return resolve(self.base, raw)
 
-    def _put_behind(self, raw: str) -> str | None:
-        """Return what a plain relative reference leads to: a third of the cost of `resolve`; None if not plain."""
-        if "#" in raw:
-            raw = raw[: raw.index("#")]
-        up = 0
-        while raw[:3] == "../":
-            raw = raw[3:]
-            up += 1
-        if _SIMPLE.match(raw) and "/." not in raw:
-            return self._folders[up if up < len(self._folders) else -1] + raw
-        return None
+    def _folder(self, raw: str, up: int) -> str:
+        """Return the folder that a reference starts from, `up` being the length of its way there."""
+        steps = up // 3 if up != 1 else len(self._folders)
+        return self._folders[steps if steps < len(self._folders) else -1]
 
 
 def folders_of(base: str) -> tuple[str, ...]:

@@ -268,6 +268,11 @@ def _looks_utf16(head: bytes) -> bool:
 
 def _attribute_flood(body: bytes, data: npt.NDArray[np.uint8]) -> bool:
     """Tell whether a tag longer than 64 KB has too many attributes."""
+    blocks = range(0, len(body) - _LONG_TAG // 2 + 1, _LONG_TAG // 2)
+    if all(
+        body.find(b">", at, at + _LONG_TAG // 2) >= 0 for at in blocks
+    ):  # so long a tag would fill a block
+        return False
     edges = np.concatenate(([-1], np.flatnonzero(data == 0x3E), [len(body)]))
     for gap in np.flatnonzero(np.diff(edges) > _LONG_TAG):
         piece = body[edges[gap] + 1 : edges[gap + 1]]

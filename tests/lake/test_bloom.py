@@ -40,6 +40,7 @@ def test_numpy_and_bloom_filter2_agree_on_the_same_bits(
         held.scalar().add(key)
     every = added + scalar + asked
     assert held.maybe(_array(every)).tolist() == [key in held.scalar() for key in every]
+    assert held.maybe(_array(every)).tolist() == [held.maybe_one(key) for key in every]
     assert held.maybe(_array(added + scalar)).all()
 
 
@@ -86,6 +87,7 @@ def test_negative_keys_are_refused_both_ways(tmp_path: Path) -> None:
     for ask in (
         lambda: held.add(_array([1, -1])),
         lambda: held.maybe(_array([-5])),
+        lambda: held.maybe_one(-5),
         lambda: -1 in held.scalar(),
     ):
         with pytest.raises(LakeError, match="is negative"):

@@ -168,7 +168,9 @@ def test_every_escape_is_folded_or_left_by_the_quick_way_as_by_the_steps():
     for octet in range(256):
         kept = chr(octet) if chr(octet) in unreserved else f"%{octet:02X}"
         for written in (f"%{octet:02X}", f"%{octet:02x}"):
-            assert canonical(f"http://a.example/x{written}y?z{written}") == f"http://a.example/x{kept}y?z{kept}"
+            assert (
+                canonical(f"http://a.example/x{written}y?z{written}") == f"http://a.example/x{kept}y?z{kept}"
+            )
 
 
 @given(tails, policies)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.rules import charset
 from pipelines.rules.charset import charset_of, codec_of, decode, detect, encoding_name, prescan
 from pipelines.rules.sniff import media_type
 from tests.shared import shared
@@ -167,6 +168,17 @@ def test_bytes_that_python_refuses_and_browsers_do_not():
     assert decode(b"\x81|\x93", "windows-1252") == "\x81|“"
     assert decode(b"100\x80", "gbk") == "100€"
     assert decode(b"x", "replacement") == "\ufffd"
+
+
+HEAD_PIECES = st.sampled_from(
+    [b"<meta charset=", b"<META CHARSET='", b'<meta content="text/html; charset=', b"koi8-r", b"'", b'"', b">", b"<!--",
+     b"-->", b" http-equiv=content-type", b"<title>", b"charset", b"<p a='>'", b" utf-8 ", b"<", b"/", b"=", b"x"]
+)  # fmt: skip
+
+
+@given(st.lists(HEAD_PIECES, max_size=14).map(b"".join))
+def test_a_remembered_beginning_says_what_the_whole_head_says(head: bytes):
+    assert prescan(head) == charset._scan_metas(head)
 
 
 @given(st.binary(max_size=3000), st.text(max_size=60) | st.none())
