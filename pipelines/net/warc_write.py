@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha1
-from io import BytesIO
 from typing import NamedTuple, cast
 from urllib.parse import quote
 
@@ -156,6 +155,17 @@ class _Pieces(list[bytes]):
         return None
 
 
+class _Block:
+    """A record's block as warcio reads it: in one piece."""
+
+    def __init__(self, content: bytes) -> None:
+        self._left = content
+
+    def read(self, _size: int = -1) -> bytes:
+        content, self._left = self._left, b""
+        return content
+
+
 class _Head:
     """The HTTP head of a revisit as warcio asks for it: its bytes, as they are."""
 
@@ -193,12 +203,11 @@ class RecordMaker:
             headers.append(("WARC-Payload-Digest", "sha1:" + digest_of(payload)))
         headers.append(("WARC-Block-Digest", "sha1:" + digest_of(content)))
         fields = StatusAndHeaders("", headers, protocol="WARC/1.1")
-        content_type = fields.get_header("Content-Type")
         kind = headers[0][1]
         head = (
             _Head(content) if kind == "revisit" else None
         )  # warcio writes no more of a revisit than its head
-        record = ArcWarcRecord("warc", kind, fields, BytesIO(content), head, content_type, len(content))
+        record = ArcWarcRecord("warc", kind, fields, _Block(content), head, None, len(content))
         self._pieces.clear()
         self._writer.write_record(record)
         return b"".join(self._pieces)

@@ -108,7 +108,7 @@ def _read_header(page: Page, field: str, url: str, policy: PagePolicy) -> str | 
 
 
 def _junk(mime: str, body: bytes) -> str | None:
-    if not body.strip():
+    if not body or body.isspace():
         return "empty"
     return junk_of(body) if mime in HTML_TYPES else f"type: {mime}"
 
