@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lake import ledger
+from lake.actions import adds_of, log_entry
 from lake.commit import make_table, newest_version
 from lake.errors import DamagedFile, LakeDamaged, LakeError, LakeExists, LakeMissing
 from lake.files import DataFile, make_folder, put_if_absent
@@ -43,7 +44,7 @@ class Lake:
     lake_id: str
     cycle: int
     versions: dict[str, int]
-    _logs: dict[str, tuple[DeltaTable, pa.Table]] = field(default_factory=dict, repr=False, compare=False)
+    _logs: dict[str, DeltaTable] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the open logs behind: a DeltaTable does not pickle."""
@@ -111,11 +112,9 @@ class Lake:
             raise LakeError(f"table {table} is not partitioned by '{by}' but by {_spec(table).partitions}")
         if not adds.num_rows:
             return {}
-        counted: dict[int | str, int] = {}
-        values, rows = adds.column(f"partition.{by}").to_pylist(), adds.column("num_records").to_pylist()
-        for value, count in zip(values, rows, strict=True):
-            counted[value] = counted.get(value, 0) + (count or 0)
-        return dict(sorted(counted.items()))
+        counted = adds.group_by(f"partition.{by}").aggregate([("num_records", "sum")])
+        values, sums = (counted[name].to_pylist() for name in (f"partition.{by}", "num_records_sum"))
+        return dict(sorted((value, count or 0) for value, count in zip(values, sums, strict=True)))
 
     def read(
         self,
@@ -157,11 +156,11 @@ class Lake:
 
     def sql(self, query: str) -> pa.Table:
         """Run SQL (DataFusion's) over the tables of this snapshot, offline; text comes as pa.string."""
-        return run_query(query, lambda name: self._log(name)[0])
+        return run_query(query, self._log)
 
     def stream(self, query: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Run SQL as `sql` does, and return the result's schema and its rows in pieces: memory holds one at a time."""
-        return stream_query(query, lambda name: self._log(name)[0])
+        return stream_query(query, self._log)
 
     def size(self, table: str) -> int:
         """Return the bytes of a table's data files, from the Delta log only."""
@@ -170,7 +169,7 @@ class Lake:
 
     def transaction(self, table: str, app: str = "cycle") -> int | None:
         """Return the newest cycle that the table holds at this snapshot's version, None if none."""
-        return self._log(table)[0].transaction_version(app)
+        return self._log(table).transaction_version(app)
 
     def captures(self, *, columns: list[str] | None = None, cycle: int | None = None) -> pa.Table:
         """Return the captures, those of one cycle if given."""
@@ -187,14 +186,15 @@ class Lake:
     def _adds(self, table: str) -> pa.Table:
         if table in _DERIVED and not made(self.layout, table):
             return pa.table({})
-        return self._log(table)[1]
+        entry = log_entry(self.layout.table(table), self.versions.get(table, 0))
+        return adds_of(entry, lambda: self._log(table))
 
-    def _log(self, table: str) -> tuple[DeltaTable, pa.Table]:
+    def _log(self, table: str) -> DeltaTable:
         if table not in self._logs:
             _spec(table)
             folder, version = self.layout.table(table), self.versions.get(table, 0)
             try:
-                held = DeltaTable(folder, version=version)
+                self._logs[table] = DeltaTable(folder, version=version)
             except TableNotFoundError as error:
                 if table in _DERIVED:
                     raise LakeMissing(f"table {table} is not made yet; `noria extract` makes it") from error
@@ -204,7 +204,6 @@ class Lake:
                     f"table {table} cannot be opened at version {version}: {_one_line(error)}; "
                     "`noria check` names what is damaged"
                 ) from error
-            self._logs[table] = held, ledger.add_actions(held)
         return self._logs[table]
 
 
@@ -271,6 +270,16 @@ def open(path: Path | str, *, cycle: int | None = None) -> Lake:
     versions = {name: version for name, version in versions.items() if name not in _DERIVED}
     versions.update(_derived(layout))
     return Lake(layout.root, meta.buckets, meta.lake_id, row.cycle if row else 0, versions)
+
+
+def pinned(path: Path | str, *, cycle: int, versions: Mapping[str, int]) -> Lake:
+    """Return the lake at given table versions, which a cycle pinned: nothing is asked of the ledger.
+
+    cycle: the last committed cycle that it shows.
+    """
+    layout = Layout(Path(path).absolute())
+    meta = read_meta(layout)
+    return Lake(layout.root, meta.buckets, meta.lake_id, cycle, dict(versions))
 
 
 def open_or_create(path: Path | str, *, buckets: int) -> Lake:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -63,21 +65,25 @@ def slice_by_key(rows: pa.Table, first: int, last: int) -> pa.Table:
     return rows.slice(start, int(np.searchsorted(keys, last, side="right")) - start)
 
 
-def working_rows(turn: Turn, lake: Lake, group: int) -> pa.Table:
+def working_rows(
+    turn: Turn, lake: Lake, group: int, *, columns: Sequence[str] = STATE.names, later: pa.Table | None = None
+) -> pa.Table:
     """Return the URLs of a bucket group that may be asked now: ready, due, admitted, or recalled by a seed.
 
-    Columns of FRONTIER_READY, sorted by url_key.
+    columns: of FRONTIER_READY, `url_key`, `due_at`, `source`, `depth` and `meta` among them; no others are read.
+    later: what `due_later` gives, where it is at hand. Sorted by url_key.
     """
-    buckets = turn.bucket_range(group)
-    ready = lake.read("frontier_ready", partitions={"bucket": buckets})
-    later = due_later(turn, lake, group)
+    names = list(columns)
+    ready = lake.read("frontier_ready", columns=names, partitions={"bucket": turn.bucket_range(group)})
+    if later is None:
+        later = due_later(turn, lake, group, columns=names)
     later = later.filter(pc.less_equal(later["due_at"], pa.scalar(turn.opened_at, TIMESTAMP)))
     admitted, recalled, known = (
         staging.read_table(turn.staged("plan", f"{name}-{group:04d}.arrow"))
         for name in ("admitted", "recalled", "known")
     )
-    rows = pa.concat_tables([ready.select(STATE.names), later, admitted, _fresh_start(turn, recalled)])
-    return _with_seeds(rows.sort_by("url_key"), known)
+    rows = [ready, later, admitted, _fresh_start(turn, recalled)]
+    return _with_seeds(pa.concat_tables([table.select(names) for table in rows]).sort_by("url_key"), known)
 
 
 def _with_seeds(rows: pa.Table, known: pa.Table) -> pa.Table:
@@ -115,14 +121,13 @@ def days_come(turn: Turn, lake: Lake) -> list[int]:
     return [int(day) for day in lake.rows("frontier_later", "due_day") if int(day) <= turn.today]
 
 
-def due_later(turn: Turn, lake: Lake, group: int) -> pa.Table:
-    """Return the rows of the later shelf whose due day has come, without `due_day`."""
+def due_later(turn: Turn, lake: Lake, group: int, *, columns: Sequence[str] = STATE.names) -> pa.Table:
+    """Return the rows of the later shelf whose due day has come; `columns` are of FRONTIER_READY."""
     come = days_come(turn, lake)
-    columns = [field.name for field in FRONTIER_READY.arrow]
     if not come:
-        return FRONTIER_READY.arrow.empty_table()
-    rows = lake.read("frontier_later", partitions={"bucket": turn.bucket_range(group), "due_day": come})
-    return rows.select(columns)
+        return STATE.empty_table().select(list(columns))
+    days = {"bucket": turn.bucket_range(group), "due_day": come}
+    return lake.read("frontier_later", columns=list(columns), partitions=days)
 
 
 def host_rows(turn: Turn, lake: Lake, group: int, names: list[str]) -> pa.Table:

@@ -38,6 +38,8 @@ from pipelines.cycle.turn import Turn
 from pipelines.rules import priority
 
 HOST_COLUMNS = [column.name for column in HOSTS.columns]
+COUNTED = ("url_key", "host", "depth", "source", "meta", "due_at")
+"""What is read of the URLs that are only counted."""
 
 
 # --- demand ---------------------------------------------------------------------------------------------
@@ -56,7 +58,7 @@ def demand(turn: Turn, group: int) -> dict[str, Any]:
     recalled = recall(turn, lake, known)
     for name, table in (("admitted", admitted), ("known", known), ("recalled", recalled)):
         staging.write_table(turn.staged("plan", f"{name}-{group:04d}.arrow"), table)
-    due = working_rows(turn, lake, group)
+    due = working_rows(turn, lake, group, columns=COUNTED)
     counts = due["host"].combine_chunks().value_counts()
     wanted = dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
     rows = with_labels(host_rows(turn, lake, group, wanted), due)

@@ -18,6 +18,13 @@ from pipelines.rules.recrawl import (
 from pipelines.rules.sitemaps import SitemapPolicy, interval_seconds
 
 DETAIL_CHARS = 200
+CHANGED_BY_VISIT = (
+    "due_at", "reason", "detail", "visits", "changes", "failures", "first_visit_at", "last_visit_at", "last_change_at",
+    "visit_seconds", "last_status", "last_digest", "etag", "last_modified",
+)  # fmt: skip
+"""The columns of a frontier row that `after_visit` may change."""
+READ_BY_VISIT = ("host", "source", "depth", "meta")
+"""What it reads beside them; `host` is read by its caller, for the price."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ def after_visit(
 ) -> Moved:
     """Return what becomes of a URL after the capture that decides its fate in this cycle.
 
-    state: its frontier row. capture: `outcome`, `fetch_time`, `fetch_status`, `content_digest`, `etag`,
+    state: its frontier row (CHANGED_BY_VISIT and READ_BY_VISIT of it). capture: `outcome`, `fetch_time`, `fetch_status`, `content_digest`, `etag`,
     `last_modified`, `error`, `fetch_redirect`. price_seconds: what a visit to its host must bring. A seed is never retired: it is tried again at the longest pause.
     """
     outcome, at = Outcome(capture["outcome"]), capture["fetch_time"]

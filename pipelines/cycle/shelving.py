@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 
 from lake import runs
 from lake.files import DataFile
-from lake.schema import FRONTIER_READY
 from lake.snapshot import Lake
 from pipelines.cycle import policies
 from pipelines.cycle.backlog import files_to_open, ranked, ready_room, running_short
 from pipelines.cycle.frontier import STATE, column, with_rank
 from pipelines.cycle.intake import recalled_keys
-from pipelines.cycle.shelves import after_visit
+from pipelines.cycle.shelves import CHANGED_BY_VISIT, READ_BY_VISIT, after_visit
 from pipelines.cycle.turn import Turn
 from pipelines.rules import priority, urls
 
@@ -115,14 +114,18 @@ def _moved(
         "error",
         "fetch_redirect",
     ]
-    states = asked.to_pylist()
+    states = asked.select([*CHANGED_BY_VISIT, *READ_BY_VISIT]).to_pylist()
     shelf = []
     for state, capture in zip(states, captures.select(needed).to_pylist(), strict=True):
         price = prices[state["host"]]
         moved = after_visit(state, capture, recrawl=recrawl, retry=retry, price_seconds=price)
-        state |= {**moved.changes, "shelf_cycle": turn.cycle}
+        state |= moved.changes
         shelf.append(moved.shelf)
-    return pa.Table.from_pylist(states, schema=FRONTIER_READY.arrow), np.array(shelf, dtype=np.str_)
+    changing = pa.schema([STATE.field(name) for name in CHANGED_BY_VISIT])
+    changed = pa.Table.from_pylist(states, schema=changing)
+    columns = [changed[name] if name in CHANGED_BY_VISIT else asked[name] for name in STATE.names]
+    rows = pa.Table.from_arrays(columns, schema=STATE)
+    return _set_cycle(rows, turn.cycle), np.array(shelf, dtype=np.str_)
 
 
 def _room(turn: Turn, waiting: pa.Table, books: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -73,7 +73,7 @@ class Turn:
 
     def lake(self) -> Lake:
         """Open the lake at the versions that the cycle reads."""
-        return snapshot.open(Path(self.root), cycle=self.cycle - 1).at(self.versions)
+        return snapshot.pinned(self.root, cycle=self.cycle - 1, versions=self.versions)
 
     def bucket_range(self, group: int) -> range:
         """Return the buckets of a group."""
