@@ -302,7 +302,7 @@ def _is_plainly_good(url: str, policy: FilterPolicy) -> bool:
     if len(segments) > policy.path_segments:
         return False
     doubles = len(segments) - len(set(segments))
-    if doubles and (doubles >= policy.fewest_doubles or "." in path):
+    if doubles and (doubles >= policy.fewest_doubles or _may_hold_a_host(path, found[1])):
         return False
     if "." in segments[-1] and segments[-1].rpartition(".")[2] in policy.extension_set:
         return False
@@ -314,6 +314,10 @@ def _is_plainly_good(url: str, policy: FilterPolicy) -> bool:
         if year > policy.last_year_text or (year < policy.first_year_text and _CALENDAR.search(url.lower())):
             return False
     return query is None or _is_plain_query(query.lower(), path, policy)
+
+
+def _may_hold_a_host(path: str, site: str) -> bool:
+    return "www" in path or ("." in path and site.partition("://")[2].partition(":")[0] in path)
 
 
 def _is_plain_query(query: str, path: str, policy: FilterPolicy) -> bool:

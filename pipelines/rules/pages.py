@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode, SelectolaxError
 
 from pipelines.rules.charset import DEFAULT, charset_of, codec_of, decode
 from pipelines.rules.links import (
@@ -116,12 +116,17 @@ def _junk(mime: str, body: bytes) -> str | None:
 def _parse_into(page: Page, body: bytes, url: str, policy: PagePolicy, with_text: bool) -> None:
     """Parse and fill in what the document says, links behind those that are there."""
     try:
-        tree = LexborHTMLParser(_source(body, page.charset), scripting=not policy.noscript)
+        tree = LexborHTMLParser(
+            _source(body, page.charset), options=_AS_WRITTEN, scripting=not policy.noscript
+        )
     except (SelectolaxError, RuntimeError, ValueError, MemoryError):
         page.junk = "unreadable"
         return
     reader = _Reader(page, policy)
     reader.read(tree, url, with_text)
+
+
+_AS_WRITTEN: Final = LexborDocumentOptions.WO_EVENTS.value  # nothing is cloned into <selectedcontent>
 
 
 def _source(body: bytes, charset: str) -> bytes | str:

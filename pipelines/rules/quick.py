@@ -73,7 +73,7 @@ class Quick:
         if "//" in path or _WORDS(path) is not None or refusal(folder + "x", self._policy) is not None:
             return None
         segments = path.strip("/").split("/")
-        if len(segments) != len(set(segments)) or len(segments) >= self._policy.path_segments:
+        if len(segments) >= self._policy.path_segments:
             return None
         host = host_of(folder)
         return Known(host, host_key(host), frozenset(segments))
