@@ -9,7 +9,7 @@ import pytest
 
 from lake import actions, snapshot
 from lake.errors import LakeMissing
-from tests.lake.sample import new_lake, turn
+from tests.lake.sample import keys_in, new_lake, turn
 
 
 def test_a_version_is_read_once_whoever_opens_the_lake(
@@ -27,7 +27,7 @@ def test_a_version_is_read_once_whoever_opens_the_lake(
 def test_a_new_commit_is_seen(tmp_path: Path) -> None:
     held = turn(new_lake(tmp_path), 1, {0: [1, 2, 3]})
     assert snapshot.open(tmp_path / "lake").rows("seen") == 3
-    turn(held, 2, {1: [4]})
+    turn(held, 2, {1: keys_in(1, 4)})
     assert snapshot.open(tmp_path / "lake").rows("seen", "bucket") == {0: 3, 1: 1}
     assert snapshot.open(tmp_path / "lake", cycle=1).rows("seen", "bucket") == {0: 3}
 
@@ -36,7 +36,7 @@ def test_another_lake_at_the_same_path_is_not_taken_for_the_first(tmp_path: Path
     turn(new_lake(tmp_path), 1, {0: [1, 2, 3]})
     assert snapshot.open(tmp_path / "lake").rows("seen") == 3
     shutil.rmtree(tmp_path / "lake")
-    turn(new_lake(tmp_path), 1, {2: [7]})
+    turn(new_lake(tmp_path), 1, {2: keys_in(2, 7)})
     assert snapshot.open(tmp_path / "lake").rows("seen", "bucket") == {2: 1}
 
 
