@@ -513,8 +513,14 @@ def simulate(  # noqa: PLR0913  an option each
     keep: Annotated[
         Path | None, typer.Option("--keep", metavar="FOLDER", help="Keep the lake there.", show_default=False)
     ] = None,
-    window: Window = None,
-    max_pages: MaxPages = None,
+    window: Annotated[
+        int | None,
+        typer.Option(metavar="SECONDS", help="How long a cycle fetches. \\[86400]", show_default=False),
+    ] = None,
+    max_pages: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Plan no more URLs a cycle. \\[100000]", show_default=False),
+    ] = None,
     conf: Conf = None,
     pairs: Set = None,
     as_json: Json = False,

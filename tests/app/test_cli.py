@@ -106,6 +106,18 @@ def test_the_version_and_no_command_at_all(noria: Run) -> None:
         assert code == 2 and "a command is wanted" in err
 
 
+def test_help_tells_the_defaults_that_hold(noria: Run) -> None:
+    from pipelines.app.simulate_cmd import BASE
+    from pipelines.config import load
+
+    settings = load(environ={})
+    _, cycle, _ = noria("cycle", "--help")
+    assert f"[{settings.window.seconds}]" in cycle
+    _, simulate, _ = noria("simulate", "--help")
+    assert f"[{BASE['window']['seconds']}]" in simulate
+    assert f"[{BASE['plan']['max_pages']}]" in simulate
+
+
 def test_help_imports_nothing_heavy() -> None:
     script = (
         "import sys; from pipelines.app.cli import app; from pipelines.app import errors; errors.run(app, ['--help']);"
