@@ -70,8 +70,9 @@ format: $(READY)  ## format the code
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(READY)  ## crawl 58,000 real pages on this machine and measure everything (Debian; minutes)
+bench: $(READY)  ## crawl 58,000 real pages on this machine and measure everything, then the peers (Debian; minutes)
 	@$(BIN)/python -m tests.bench.bench_cycle $(ARGS)
+	@$(BIN)/python -m tests.bench.bench_peers
 
 bench-parse: $(READY)  ## CPU time of reading a page, stage by stage
 	@$(BIN)/python -m tests.bench.bench_parse $(ARGS)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from lake import staging
 from tests.bench import webserver
 
 CONF = """
@@ -34,14 +35,20 @@ buckets = {buckets}
 """
 
 
-class Watcher:
-    """Samples a process tree: peak memory by process, CPU seconds in all."""
+STEPS = ("start", "plan", "fetch", "sort", "gate", "seal", "merge")
+"""The steps that stage files, in their order; what comes before the first is the start, what follows merge is with it."""
 
-    def __init__(self, pid: int) -> None:
-        self._root = psutil.Process(pid)
+
+class Watcher:
+    """Samples a process tree: peak memory by process, CPU seconds in all and by step, told by what is staged."""
+
+    def __init__(self, pid: int, staging: Path) -> None:
+        self._root, self._staging = psutil.Process(pid), staging
+        self.by_step = dict.fromkeys(STEPS, 0.0)
         self.peak: dict[int, int] = {}
         self.cpu: dict[int, float] = {}
         self.names: dict[int, str] = {}
+        self._last = STEPS[0]
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -60,6 +67,11 @@ class Watcher:
                     self.names.setdefault(process.pid, " ".join(process.cmdline())[-60:])
                 except psutil.NoSuchProcess:
                     continue
+            staged = [step for step in STEPS[1:] if (self._staging / step).exists()]
+            self.by_step[staged[-1] if staged else self._last] += sum(self.cpu.values()) - sum(
+                self.by_step.values()
+            )
+            self._last = staged[-1] if staged else self._last
 
     def stop(self) -> None:
         self._ended.set()
@@ -86,7 +98,7 @@ def run(pages: int, hosts: int, buckets: int, keep: str | None) -> None:
     with webserver.served(home, web.port) as log:
         began = time.monotonic()
         process = subprocess.Popen([*noria, "cycle", *where, "--json"], stdout=subprocess.PIPE, text=True)
-        watcher = Watcher(process.pid)
+        watcher = Watcher(process.pid, staging.folder(home / "lake", 1))
         out, _ = process.communicate()
         wall = time.monotonic() - began
         watcher.stop()
@@ -127,6 +139,11 @@ def show(
     print(f"plan and merge    {100 * rest:.1f} % of the cycle")
     print("seconds by step   " + "  ".join(f"{name} {value:.1f}" for name, value in seconds.items()))
     print(f"CPU               {1_000 * cpu / max(pages, 1):.2f} ms a page, all processes; {cpu:.1f} s")
+    print(
+        "CPU by step       "
+        + "  ".join(f"{step} {1_000 * spent / max(pages, 1):.3f}" for step, spent in watcher.by_step.items())
+        + " ms a page (commit with merge)"
+    )
     print(
         "CPU by process    "
         + "  ".join(f"{spent:.1f} s" for spent in sorted(watcher.cpu.values(), reverse=True)[:4])
