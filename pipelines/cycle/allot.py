@@ -90,6 +90,7 @@ def allowances(turn: Turn, rows: pa.Table) -> tuple[Ints, Ints]:
     wanted = np.where(_ailing(turn, rows), np.minimum(wanted, 1), wanted)
     wanted = np.where(_unreachable(turn, rows), 0, wanted)
     wanted = _cap_domains(rules, rows, wanted, order)
+    wanted = _cap_addresses(turn, rows, wanted, others, order)
     lists_only = (wanted == 0) & (column(rows, "due") == 0) & (sitemaps > 0) & (fits > 0) & (left > robots)
     lists_only &= ~_unreachable(turn, rows)
     need = np.where((wanted > 0) | lists_only, wanted + others, 0)
@@ -188,6 +189,22 @@ def _cap_domains(rules: budget.BudgetPolicy, rows: pa.Table, wanted: Ints, order
     out = np.empty_like(wanted)
     out[order] = capped
     return out
+
+
+def _cap_addresses(turn: Turn, rows: pa.Table, wanted: Ints, beside: Ints, order: Ints) -> Ints:
+    """Cut the hosts of an address to what its own clock allows in the window."""
+    names = rows["address"].combine_chunks().dictionary_encode()
+    floors = policies.address_floors(turn.settings)
+    if floors.exceptions:
+        pause = np.array([floors.of(name) for name in names.dictionary.to_pylist()], dtype=np.int64)
+    else:
+        pause = np.full(len(names.dictionary), floors.usual_ms, dtype=np.int64)
+    address = pc.fill_null(names.indices, -1).to_numpy().astype(np.int64)
+    own = np.append(pause, 0)[address]
+    return budget.fit_addresses(
+        wanted, beside=beside, step_ms=own + column(rows, "response_ms"), address=np.where(own > 0, address, -1),
+        window_ms=turn.settings.window.seconds * 1_000, weight=rows["score"].to_numpy().astype(np.float64), order=order,
+    )  # fmt: skip
 
 
 def pack(turn: Turn, rows: pa.Table, share: Ints) -> tuple[Ints, int]:

@@ -137,7 +137,7 @@ def _curve(title: str, unit: str, source: ColumnDataSource, lines: dict[str, str
         plot.legend.label_text_font_size = "11px"
         plot.legend.border_line_color, plot.legend.background_fill_alpha = None, 0.7
         plot.y_range.range_padding = 0.4  # room for the legend above the curves
-    plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
+    plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[0000]")
     plot.xaxis.ticker.desired_num_ticks = 4
     plot.xaxis.formatter = _times()
     return plot

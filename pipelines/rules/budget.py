@@ -162,6 +162,46 @@ def level_by_group(wanted: Ints, *, group: Ints, most: int) -> Ints:
     return np.where(lucky & (left > 0), out + 1, out)
 
 
+def fit_addresses(
+    wanted: Ints, *, beside: Ints, step_ms: Ints, address: Ints, window_ms: int, weight: npt.NDArray[np.float64], order: Ints
+) -> Ints:  # fmt: skip
+    """Cut the hosts of each address to what its clock allows in the window: one request after another.
+
+    beside: requests that a host takes besides its URLs (robots.txt). step_ms: from one request's start to the next
+    one's, the address's pause and the host's answer. address: a number, -1 = none known or no clock. Hosts get their
+    first URL in `order` (positions) while there is time; what is left of it is shared by weight.
+    """
+    asked = (wanted > 0) & (address >= 0)
+    need = np.where(asked, (wanted + beside) * step_ms, 0)
+    if not asked.any():
+        return wanted.copy()
+    total = np.bincount(np.maximum(address, 0), weights=need)
+    crowded = asked & (total[address] > window_ms)
+    out = wanted.copy()
+    mine = order[crowded[order]]
+    mine = mine[np.argsort(address[mine], kind="stable")]
+    for members in np.split(mine, np.flatnonzero(np.diff(address[mine])) + 1) if len(mine) else ():
+        first = (1 + beside[members]) * step_ms[members]
+        served = np.cumsum(first) <= window_ms
+        served[0] = True
+        out[members[~served]] = 0
+        members, left = members[served], window_ms - int(first[served].sum())
+        out[members] = 1 + _fill_time(wanted[members] - 1, step_ms[members], max(left, 0), weight[members])
+    return out
+
+
+def _fill_time(wanted: Ints, step_ms: Ints, left_ms: int, weight: npt.NDArray[np.float64]) -> Ints:
+    """Share a time among hosts by weight, in requests of `step_ms` each; never more than the time."""
+    total = left_ms // max(int(step_ms.mean()), 1)
+    while total > 0:
+        share = water_fill(wanted, total=total, weight=weight)
+        cost = int((share * step_ms).sum())
+        if cost <= left_ms:
+            return share
+        total = min(total - 1, total * left_ms // cost)
+    return np.zeros_like(wanted)
+
+
 def _rank_in_group(group: Ints, counted: npt.NDArray[np.bool_]) -> Ints:
     """Return for each counted row how many counted rows of its group come before it."""
     order = np.argsort(group, kind="stable")

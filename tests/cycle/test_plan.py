@@ -79,6 +79,37 @@ def test_a_flood_of_subdomains_gets_no_more_hosts_than_its_domain_may(tmp_path: 
     assert len(given) == 11 and given["honest.sim"] == 1
 
 
+def test_p1_hosts_of_one_address_are_planned_by_its_clock_and_take_turns(tmp_path: Path) -> None:
+    """40 requests fit into ten seconds at 250 ms: 20 new hosts with their robots.txt; who waited is served first."""
+    conf = settings(
+        dns__static='{"*.flood.sim" = "127.9.9.9", "*.sim" = "127.64.0.0/12"}', window__seconds=10
+    )
+    hosts = [f"s{number}.flood.sim" for number in range(100)]
+    ready = [f"http://{host}/" for host in hosts] + ["http://honest.sim/", "http://honest.sim/2"]
+    (tmp_path / "new").mkdir()
+    given = shares(planned(lake_with(tmp_path / "new", ready), conf))
+    assert given.pop("honest.sim") == 2
+    assert len(given) == 20 and set(given.values()) == {1}
+    asked: dict[str, int] = {}
+    for cycle in range(3):
+        (tmp_path / str(cycle)).mkdir()
+        rows = [{"host": host, "last_cycle": asked.get(host, 0) - 6} for host in hosts]
+        given = shares(planned(lake_with(tmp_path / str(cycle), ready, rows), conf))
+        del given["honest.sim"]
+        assert 20 <= len(given) <= 40 and set(given.values()) == {1}
+        assert len(asked) + len(given) > len(hosts) or not set(asked) & set(given)
+        asked |= dict.fromkeys(given, cycle + 1)
+    assert len(asked) >= 60
+
+
+def test_p1_an_address_without_a_clock_of_its_own_limits_nobody(tmp_path: Path) -> None:
+    conf = settings(
+        dns__static='{"*.sim" = "127.9.9.9"}', window__seconds=10, delay__address_floor_ms=0,
+    )  # fmt: skip
+    given = shares(planned(lake_with(tmp_path, [f"http://s{number}.sim/" for number in range(60)]), conf))
+    assert len(given) == 60
+
+
 def test_a_host_with_99_percent_of_all_urls_gets_what_its_clock_allows(tmp_path: Path) -> None:
     ready = [*urls_of("big.sim", 990), *(f"http://h{number}.sim/" for number in range(10))]
     given = shares(planned(lake_with(tmp_path, ready), settings(window__seconds=60)))

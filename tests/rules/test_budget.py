@@ -1,5 +1,7 @@
 """P6: shares never exceed what is there, and no host more than it wants."""
 
+from random import Random
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,3 +97,40 @@ def test_p6_a_month_noted_by_a_clock_that_jumped_back_still_counts() -> None:
         np.array([10, 10]), month=np.array([202612, 202701]), spent=np.array([9, 9]), now_month=202612
     )
     assert left.tolist() == [1, 1]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 30),
+            st.integers(0, 3),
+            st.integers(1, 2_000),
+            st.integers(-1, 3),
+            st.floats(0.1, 10),
+        ),
+        max_size=30,
+    ),
+    st.integers(1, 20_000),
+    st.randoms(use_true_random=False),
+)
+def test_p1_an_address_is_given_what_its_clock_allows_and_no_more(
+    hosts: list[tuple[int, int, int, int, float]], window_ms: int, random: Random
+) -> None:
+    rows = np.array([host[:4] for host in hosts], dtype=np.int64).reshape(-1, 4)
+    wanted, beside, step, address = rows.T
+    order = np.array(random.sample(range(len(hosts)), len(hosts)), dtype=np.int64)
+    out = budget.fit_addresses(
+        wanted, beside=beside, step_ms=step, address=address, window_ms=window_ms, order=order,
+        weight=np.array([host[4] for host in hosts], dtype=np.float64),
+    )  # fmt: skip
+    assert (out >= 0).all() and (out <= wanted).all()
+    assert (out[address < 0] == wanted[address < 0]).all()
+    for one in range(4):
+        mine = order[(address[order] == one) & (wanted[order] > 0)]
+        if ((wanted[mine] + beside[mine]) * step[mine]).sum() <= window_ms:
+            assert (out[mine] == wanted[mine]).all()
+        else:
+            served = mine[out[mine] > 0]
+            assert list(served) == list(mine[: len(served)]) and len(served) >= 1
+            spent = ((out[served] + beside[served]) * step[served]).sum()
+            assert len(served) == 1 or spent <= window_ms
