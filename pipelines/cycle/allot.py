@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from lake import staging
 from pipelines.cycle import policies
 from pipelines.cycle.frontier import Ints, column
+from pipelines.cycle.noted import robots_due
 from pipelines.cycle.turn import Turn
 from pipelines.rules import budget, priority
 
@@ -82,7 +83,7 @@ def allowances(turn: Turn, rows: pa.Table) -> tuple[Ints, Ints]:
             np.maximum(delays, policies.longest_pause_ms(settings)),
         ),
     )
-    robots = _robots_due(turn, rows)
+    robots = robots_due(turn, rows)
     sitemaps = column(rows, "sitemaps_due")
     others = robots + sitemaps
     room = np.where(fits > 0, np.maximum(fits - others, 1), 0)
@@ -129,20 +130,6 @@ def _most(turn: Turn) -> int:
     settings = turn.settings
     fleet = settings.plan.pages_per_second * turn.slots * settings.window.seconds
     return min(settings.plan.max_pages or fleet, fleet)
-
-
-def _robots_due(turn: Turn, rows: pa.Table) -> Ints:
-    """Requests that robots.txt will take: one for a host without a fresh copy."""
-    sites = rows["robots"].to_pylist()
-    return np.array(
-        [
-            0
-            if any(site["expires_at"] and site["expires_at"] > turn.opened_at for site in known or ())
-            else 1
-            for known in sites
-        ],
-        dtype=np.int64,
-    )
 
 
 def _limited(turn: Turn, rows: pa.Table) -> npt.NDArray[np.bool_]:

@@ -32,11 +32,28 @@ def sitemaps_due(turn: Turn, hosts: pa.Table) -> Ints:
     return np.minimum(counts, turn.settings.sitemaps.per_cycle)
 
 
+def robots_due(turn: Turn, rows: pa.Table) -> Ints:
+    """Requests that robots.txt will take: one for a host without a fresh copy."""
+    sites = rows["robots"].to_pylist()
+    return np.array(
+        [
+            0
+            if any(site["expires_at"] and site["expires_at"] > turn.opened_at for site in known or ())
+            else 1
+            for known in sites
+        ],
+        dtype=np.int64,
+    )
+
+
 def sitemaps_expected(turn: Turn, rows: pa.Table) -> Ints:
-    """Return the requests that sitemaps will take of each host: the due ones, or a look at the usual place."""
+    """Return the requests that sitemaps will take of each host: the due ones, or a look at the usual place.
+
+    A host whose robots.txt is known and named none of its own is not looked at again.
+    """
     conf = turn.settings.sitemaps
     looks = int(conf.well_known and conf.per_cycle > 0)
-    unknown = rows["sitemaps"].is_null().to_numpy()
+    unknown = rows["sitemaps"].is_null().to_numpy() & (robots_due(turn, rows) > 0)
     expected: Ints = np.where(unknown, looks, sitemaps_due(turn, rows))
     return expected
 
