@@ -217,17 +217,8 @@ class Collector:
     """
 
     __slots__ = (
-        "_codec",
-        "_folders",
-        "_limit",
-        "_longest",
-        "_raw",
-        "_seen",
-        "_urls",
-        "base",
-        "found",
-        "full",
-    )
+        "_codec", "_folders", "_limit", "_longest", "_raw", "_seen", "_urls", "base", "found", "full",
+    )  # fmt: skip
 
     def __init__(self, base: str, *, codec: str = "utf-8", limit: int, longest: int) -> None:
         self.base = base
@@ -287,15 +278,15 @@ class Collector:
             if simple is not None:
                 up = simple.end(1)
                 if plain.find("/.", up) < 0:  # a third of the cost of `resolve`
-                    return self._folder(plain, up) + plain[up:]
+                    return self._folder(up) + plain[up:]
         if ":" in raw[:16] and raw[:16].lstrip(_BLANK).lower().startswith(_ELSEWHERE):
             return None
         if self._codec and not raw.isascii():
             return resolve_encoded(self.base, raw, self._codec)
         return resolve(self.base, raw)
 
-    def _folder(self, raw: str, up: int) -> str:
-        """Return the folder that a reference starts from, `up` being the length of its way there."""
+    def _folder(self, up: int) -> str:
+        """Return the folder that a reference starts from; `up`: the letters of its way there, "../../" or "/" or none."""
         steps = up // 3 if up != 1 else len(self._folders)
         return self._folders[steps if steps < len(self._folders) else -1]
 
