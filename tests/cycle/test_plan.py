@@ -102,6 +102,14 @@ def test_p1_hosts_of_one_address_are_planned_by_its_clock_and_take_turns(tmp_pat
     assert len(asked) >= 60
 
 
+def test_hosts_whose_robots_txt_named_no_sitemap_are_not_expected_to_be_asked_for_one(tmp_path: Path) -> None:
+    """40 requests of an address: a page each for 40 known hosts; a look at the usual place for each would halve that."""
+    conf = settings(dns__static='{"*.sim" = "127.9.9.9"}', window__seconds=10, sitemaps__per_cycle=1)
+    hosts = [f"s{number}.sim" for number in range(60)]
+    lake = lake_with(tmp_path, [f"http://{host}/" for host in hosts], [{"host": host} for host in hosts])
+    assert len(shares(planned(lake, conf))) == 40
+
+
 def test_p1_an_address_without_a_clock_of_its_own_limits_nobody(tmp_path: Path) -> None:
     conf = settings(
         dns__static='{"*.sim" = "127.9.9.9"}', window__seconds=10, delay__address_floor_ms=0,
