@@ -43,6 +43,17 @@ class Kept:
     decoded: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What one flush makes durable."""
+
+    rows: dict[str, list[tuple[Any, ...]]]
+    spools: list[tuple[warc.Spool, int]]
+    """Each spool, and how far it holds the rows' records."""
+    reported: list[str]
+    """What plug-ins reported, as lines of JSON."""
+
+
 class Keeper:
     """Writes one attempt's spools and parts."""
 
@@ -259,7 +270,8 @@ class Keeper:
         await self.settled()
         taken = self._take(crew, final=final)
         if taken is not None:
-            self._writing = asyncio.get_running_loop().run_in_executor(None, self._write, *taken)
+            self.counts["flushes"] += 1
+            self._writing = asyncio.get_running_loop().run_in_executor(None, self._write, taken)
             await self.settled()
 
     async def settled(self) -> None:
@@ -270,10 +282,8 @@ class Keeper:
             if self._writing is writing:
                 self._writing = None
 
-    def _take(
-        self, crew: Crew, *, final: bool
-    ) -> tuple[dict[str, list[tuple[Any, ...]]], list[tuple[warc.Spool, int]]] | None:
-        """Take the rows since the last flush, and how far each spool holds their records."""
+    def _take(self, crew: Crew, *, final: bool) -> _Taken | None:
+        """Take what was kept since the last flush: answers come in while the disk is written to."""
         for host in crew.hosts.values():
             if host.touched:
                 self._rows["hosts"].append(host.as_row(HOST_COLUMNS, self._turn.cycle))
@@ -293,15 +303,16 @@ class Keeper:
         if not final and not any(self._rows.values()):
             return None
         rows, self._rows = self._rows, {kind: [] for kind in parts.KINDS}
-        return rows, [(spool, spool.size) for spool in self._spools]
+        reported = self._plugged.take() if self._plugged else []
+        return _Taken(rows, [(spool, spool.size) for spool in self._spools], reported)
 
-    def _write(self, rows: dict[str, list[tuple[Any, ...]]], spools: list[tuple[warc.Spool, int]]) -> None:
-        for spool, _ in spools:
+    def _write(self, taken: _Taken) -> None:
+        """Write a flush, in a thread: it touches what was taken, and nothing that the loop goes on changing."""
+        for spool, _ in taken.spools:
             spool.flush()
         if self._plugged:
-            self._plugged.flush()
-        self._attempt.flush(rows, {number: size for number, (_, size) in enumerate(spools)})
-        self.counts["flushes"] += 1
+            self._plugged.flush(taken.reported)
+        self._attempt.flush(taken.rows, {number: size for number, (_, size) in enumerate(taken.spools)})
 
     def resume(self, captures: pa.Table) -> None:
         """Count what earlier attempts brought."""

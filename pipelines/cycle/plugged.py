@@ -68,16 +68,20 @@ class Plugged:
         self._counted.clear()
         return self.plugins.take_fault()
 
-    def flush(self) -> None:
-        """Make durable what was reported. A kill may make a page be fetched, and reported, twice."""
-        if not self._lines:
+    def take(self) -> list[str]:
+        """Take the lines of JSON reported since the last call: they are of the flush that begins now."""
+        lines, self._lines = self._lines, []
+        return lines
+
+    def flush(self, lines: list[str]) -> None:
+        """Make lines durable, in a thread. A kill may make a page be fetched, and reported, twice."""
+        if not lines:
             return
         make_folder(self._path.parent)
         with open(self._path, "a", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in self._lines)
+            file.writelines(f"{line}\n" for line in lines)
             file.flush()
             os.fsync(file.fileno())
-        self._lines.clear()
 
 
 def report_path(turn: Turn, partition: int, attempt: int) -> Path:

@@ -57,7 +57,10 @@ class Spool:
         self._pending: list[bytes] = []
         self._written = size
         self._named = False
-        self._lock = threading.Lock()
+        self._file = threading.Lock()
+        """Held while the file is written to, so that members stand in it in their order."""
+        self._handing = threading.Lock()
+        """Held for the moment in which what is pending changes hands; never while the disk is waited for."""
 
     def add(
         self, exchange: Exchange, *, record_date: str, record_id: str, payload: bytes | None = None,
@@ -86,19 +89,22 @@ class Spool:
         return offset, len(made)
 
     def _append(self, *members: bytes) -> None:
-        self._pending.extend(members)
+        with self._handing:
+            self._pending.extend(members)
         self.size += sum(map(len, members))
         if self.size - self._written > SPILL_BYTES:
             self._write()
 
     def _write(self) -> None:
-        with self._lock:
-            pending, self._pending = self._pending, []
+        with self._file:
+            with self._handing:
+                pending, self._pending = self._pending, []
             data = b"".join(pending)
             try:
                 write_all(self._fd, data, self._written)
             except OSError:
-                self._pending = [data, *self._pending]
+                with self._handing:
+                    self._pending = [data, *self._pending]
                 os.ftruncate(self._fd, self._written)
                 raise
             self._written += len(data)

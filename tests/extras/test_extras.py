@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipelines.config import load
+from pipelines.cycle.hoststate import Item
+from pipelines.cycle.plugged import Plugged, report_path
+from pipelines.cycle.turn import Turn
 from pipelines.extras.images import Images
 from pipelines.extras.monitor import Monitor
+from pipelines.net.exchange import Exchange
 from pipelines.plugins import Answer
-from pipelines.rules.filters import Refusal, refusal
+from pipelines.rules.filters import FilterPolicy, Refusal, refusal
 from pipelines.rules.links import Link
+from pipelines.rules.pages import Page
 from pipelines.toyweb import Kind, Mix, ToyWeb, serve_in_thread
 from tests.cycle.wheels import Crawl, crawl, faults
 
@@ -64,6 +71,33 @@ def test_monitor_reports_a_text_whatever_its_case() -> None:
 def test_monitor_needs_a_text() -> None:
     with pytest.raises(ValueError, match=r"monitor\.text"):
         Monitor({"text": " | "})
+
+
+def test_what_is_reported_while_the_disk_is_waited_for_is_of_the_next_flush(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = load(
+        environ={}, overrides={"plugins.enabled": "monitor", "plugins.options": "monitor.text=noria"}
+    )
+    turn = Turn(str(tmp_path), 1, 0, 0, 1, 1, 1, {}, settings.to_json())
+    plugs = Plugged(turn, 0, 1, FilterPolicy())
+
+    def see(path: str) -> None:
+        item = Item(f"http://a.test{path}", "a.test", 1, 1)
+        plugs.see(
+            item, Exchange(item.url, status=200), b"noria", Page("text/html", item.url, charset="utf-8")
+        )
+
+    def meanwhile(_: int) -> None:
+        monkeypatch.undo()
+        see("/second")
+
+    see("/first")
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    plugs.flush(plugs.take())
+    plugs.flush(plugs.take())
+    lines = report_path(turn, 0, 1).read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["url"] for line in lines] == ["http://a.test/first", "http://a.test/second"]
 
 
 @pytest.fixture(scope="module")
