@@ -16,7 +16,7 @@ from pipelines.cycle import policies
 from pipelines.cycle.hints import hinted
 from pipelines.cycle.plugged import score_terms
 from pipelines.cycle.turn import Turn
-from pipelines.rules import hosts, priority, urls
+from pipelines.rules import hosts, priority, sources, urls
 
 Ints = npt.NDArray[np.int64]
 STATE = FRONTIER_READY.arrow
@@ -30,6 +30,12 @@ def column(rows: pa.Table, name: str, default: int = 0) -> Ints:
         values = pc.divide(values.cast(pa.int64()), 1_000)
     filled: Ints = pc.fill_null(values.cast(pa.int64()), default).to_numpy()
     return filled
+
+
+def is_seed(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    """Return which rows somebody asked for, by their column `source`."""
+    found: npt.NDArray[np.bool_] = pc.is_in(rows["source"], pa.array(sources.SEEDS)).to_numpy()
+    return found
 
 
 def new_rows(turn: Turn, *, keys: Ints, columns: dict[str, pa.Array]) -> pa.Table:
@@ -177,7 +183,7 @@ def rank_rows(
     listed = pc.fill_null(pc.equal(source, "sitemap"), False)
     weight, changed = hinted(rows)
     terms = priority.Terms(
-        seed=pc.fill_null(pc.is_in(source, pa.array(["seed", "api"])), False).to_numpy(zero_copy_only=False),
+        seed=is_seed(rows),
         sitemap=listed.to_numpy(zero_copy_only=False) * weight,
         depth=column(rows, "depth"),
         waited_days=np.maximum(turn.opened_ms - since, 0) / 86_400_000,

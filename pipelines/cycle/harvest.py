@@ -21,12 +21,11 @@ from pipelines.cycle import policies
 from pipelines.cycle.shelving import STATE_COLUMNS, Shelved
 from pipelines.cycle.turn import Turn
 from pipelines.cycle.watch import NO_PAGE
+from pipelines.rules import sources
 from pipelines.rules.traps import PatternYields, Quarantines, YieldPolicy, path_pattern
 
 TRAP, GONE = "trap:yield", "host_gone"
 """Reasons on the retired shelf: the URL's pattern brought nothing; its host could not be talked to for too long."""
-
-SEEDS = ("seed", "api")
 
 
 @dataclass
@@ -219,7 +218,7 @@ class _Reasons:
 
     def of(self, url: str, host: str, source: str, visits: int) -> tuple[str, str] | None:
         """Return reason and detail; None = the URL stays where it is. Seeds and pages once had are never set aside."""
-        if source in SEEDS:
+        if source in sources.SEEDS:
             return None
         if host in self._harvest.gone:
             return GONE, self._harvest.gone[host]

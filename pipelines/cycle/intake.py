@@ -16,14 +16,13 @@ import pyarrow.compute as pc
 from lake import inbox, runs, staging
 from lake.snapshot import Lake
 from pipelines.cycle import parts, policies
-from pipelines.cycle.frontier import STATE, Ints, column, new_rows, slice_by_key
+from pipelines.cycle.frontier import STATE, Ints, column, is_seed, new_rows, slice_by_key
 from pipelines.cycle.turn import Turn
 from pipelines.rules import filters, metadata, urls
 from pipelines.rules.quick import Quick
 
 EXAMPLES = 100
 SITEMAP_SOURCES = ("sitemap",)
-SEED_SOURCES = ("seed", "api")
 """Sources by which a URL that is known already is named anew."""
 
 
@@ -170,7 +169,7 @@ def sort_out(turn: Turn, lake: Lake, group: int) -> Sorted:
     named = rows.filter(pa.array(known))
     return Sorted(
         rows.filter(pa.array(~known)),
-        named.filter(pc.is_in(named["source"], pa.array(SEED_SOURCES))),
+        named.filter(pa.array(is_seed(named))),
     )
 
 

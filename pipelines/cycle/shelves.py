@@ -1,4 +1,4 @@
-"""Where a URL goes after its visit: which shelf, until when, and why. Rows in, rows out."""
+"""Where URLs go after their visit: which shelf, until when, and why. Tables in, a table out."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from pipelines.rules import metadata
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lake.schema import TIMESTAMP
+from pipelines.cycle.frontier import STATE, is_seed
+from pipelines.rules import metadata, sources
 from pipelines.rules.outcome import ANSWERED, HOST_FAULTS, RETIRING, Outcome
 from pipelines.rules.recrawl import (
+    Floats,
     RecrawlPolicy,
     RetryPolicy,
     importance_of,
@@ -22,9 +30,15 @@ CHANGED_BY_VISIT = (
     "due_at", "reason", "detail", "visits", "changes", "failures", "first_visit_at", "last_visit_at", "last_change_at",
     "visit_seconds", "last_status", "last_digest", "etag", "last_modified",
 )  # fmt: skip
-"""The columns of a frontier row that `after_visit` may change."""
-READ_BY_VISIT = ("host", "source", "depth", "meta")
-"""What it reads beside them; `host` is read by its caller, for the price."""
+"""The columns of a frontier row that a visit may change."""
+READ_FROM_CAPTURE = (
+    "outcome", "fetch_time", "fetch_status", "content_digest", "etag", "last_modified", "error", "fetch_redirect",
+)  # fmt: skip
+"""The columns of a capture that say so."""
+
+_SECOND = 1_000_000
+"""Microseconds, the unit of the lake's timestamps."""
+_NEVER = -(2**62)
 
 
 @dataclass(frozen=True)
@@ -35,22 +49,86 @@ class Moved:
     changes: dict[str, Any]
 
 
-def after_visit(
-    state: dict[str, Any],
-    capture: dict[str, Any],
-    *,
-    recrawl: RecrawlPolicy,
-    retry: RetryPolicy,
-    price_seconds: float = 0.0,
-) -> Moved:
-    """Return what becomes of a URL after the capture that decides its fate in this cycle.
+def after_visits(
+    states: pa.Table, captures: pa.Table, *, recrawl: RecrawlPolicy, retry: RetryPolicy, prices: Floats
+) -> tuple[pa.Table, npt.NDArray[np.str_]]:
+    """Return URLs in their new state after the captures that decide their fate in this cycle, and the shelf of each.
 
-    state: its frontier row (CHANGED_BY_VISIT and READ_BY_VISIT of it). capture: `outcome`, `fetch_time`, `fetch_status`, `content_digest`, `etag`,
-    `last_modified`, `error`, `fetch_redirect`. price_seconds: what a visit to its host must bring. A seed is never retired: it is tried again at the longest pause.
+    states: frontier rows, in any order. captures: the row of each, in the same order (READ_FROM_CAPTURE). prices: what a
+    visit to the host of each must bring, seconds. A seed is never retired: it is tried again at the longest pause.
     """
+    answered = pc.is_in(captures["outcome"], pa.array([outcome.value for outcome in ANSWERED]))
+    place = answered.to_numpy()
+    shelf = np.full(states.num_rows, "later", dtype="<U7")
+    good = _answered(states.filter(answered), captures.filter(answered), recrawl, prices[place])
+    rest, shelf[~place] = _unanswered(
+        states.filter(pc.invert(answered)), captures.filter(pc.invert(answered)), recrawl, retry
+    )
+    order = np.argsort(np.concatenate([np.flatnonzero(place), np.flatnonzero(~place)]), kind="stable")
+    return pa.concat_tables([good, rest]).take(pa.array(order)).combine_chunks(), shelf
+
+
+def _answered(states: pa.Table, captures: pa.Table, recrawl: RecrawlPolicy, prices: Floats) -> pa.Table:
+    """Return the state of URLs whose page came, or was told to be the same: they come again by their history."""
+    at, last = _micros(captures["fetch_time"]), _micros(states["last_visit_at"])
+    kept = pc.equal(captures["outcome"], Outcome.NOT_MODIFIED.value)
+    before, digest = states["last_digest"], captures["content_digest"]
+    unsaid = pc.or_(kept, pc.is_null(digest))
+    changed = pc.fill_null(pc.and_(pc.invert(unsaid), pc.not_equal(before, digest)), False)
+    visits = _whole(states["visits"]) + 1
+    changes = _whole(states["changes"]) + changed.to_numpy()
+    gap = np.where(last != _NEVER, (at - last) // _SECOND, 0)
+    watched = _whole(states["visit_seconds"]) + np.maximum(gap, 0)
+    pause = next_visit_seconds(
+        recrawl,
+        visits=visits,
+        changes=changes,
+        watched_seconds=watched,
+        price_seconds=prices,
+        importance=importance_of(seed=is_seed(states), depth=_whole(states["depth"])),
+        hint_seconds=_hints(states["meta"]),
+    )
+    now = _time(at)
+    return _with(
+        states,
+        {
+            "due_at": _time(at + pause * _SECOND),
+            "reason": captures["outcome"],
+            "detail": pa.nulls(len(at), pa.string()),
+            "visits": visits,
+            "changes": changes,
+            "failures": np.zeros(len(at), dtype=np.int16),
+            "first_visit_at": pc.coalesce(states["first_visit_at"], now),
+            "last_visit_at": now,
+            "last_change_at": pc.if_else(changed, now, states["last_change_at"]),
+            "visit_seconds": watched,
+            "last_status": captures["fetch_status"],
+            "last_digest": pc.if_else(unsaid, before, digest),
+            "etag": _told_or_kept(captures["etag"], states["etag"], kept),
+            "last_modified": _told_or_kept(captures["last_modified"], states["last_modified"], kept),
+        },
+    )
+
+
+def _unanswered(
+    states: pa.Table, captures: pa.Table, recrawl: RecrawlPolicy, retry: RetryPolicy
+) -> tuple[pa.Table, list[str]]:
+    """Return the state and the shelf of URLs whose page did not come: they are few, and each has its own reason."""
+    names = [*CHANGED_BY_VISIT, "source"]
+    rows, shelf = states.select(names).to_pylist(), []
+    for state, capture in zip(rows, captures.select(READ_FROM_CAPTURE).to_pylist(), strict=True):
+        moved = _without_page(state, capture, recrawl, retry)
+        state |= moved.changes
+        shelf.append(moved.shelf)
+    schema = pa.schema([STATE.field(name) for name in names])
+    changed = pa.Table.from_pylist(rows, schema=schema)
+    return _with(states, {name: changed[name] for name in CHANGED_BY_VISIT}), shelf
+
+
+def _without_page(
+    state: dict[str, Any], capture: dict[str, Any], recrawl: RecrawlPolicy, retry: RetryPolicy
+) -> Moved:
     outcome, at = Outcome(capture["outcome"]), capture["fetch_time"]
-    if outcome in ANSWERED:
-        return _answered(state, capture, outcome, at, recrawl, price_seconds)
     if outcome is Outcome.REDIRECT:
         changes = {
             "failures": 0,
@@ -63,47 +141,6 @@ def after_visit(
     return _failed(state, capture, outcome, at, retry)
 
 
-def _answered(
-    state: dict[str, Any], capture: dict[str, Any], outcome: Outcome, at: datetime, recrawl: RecrawlPolicy,
-    price_seconds: float,
-) -> Moved:  # fmt: skip
-    before, digest = state["last_digest"], capture["content_digest"]
-    same = outcome is Outcome.NOT_MODIFIED or digest is None or digest == before
-    changed = before is not None and not same
-    visits = state["visits"] + 1
-    changes = state["changes"] + changed
-    gap = int((at - state["last_visit_at"]).total_seconds()) if state["last_visit_at"] else 0
-    watched = state["visit_seconds"] + max(gap, 0)
-    pause = next_visit_seconds(
-        recrawl,
-        visits=visits,
-        changes=changes,
-        watched_seconds=watched,
-        price_seconds=price_seconds,
-        importance=importance_of(seed=state["source"] in ("seed", "api"), depth=state["depth"]),
-        hint_seconds=interval_seconds(SitemapPolicy(), changefreq=metadata.changefreq(state["meta"])),
-    )
-    kept = outcome is Outcome.NOT_MODIFIED
-    return _later(
-        at + timedelta(seconds=pause),
-        outcome,
-        {
-            "visits": visits,
-            "changes": changes,
-            "failures": 0,
-            "first_visit_at": state["first_visit_at"] or at,
-            "last_visit_at": at,
-            "last_change_at": at if changed else state["last_change_at"],
-            "visit_seconds": watched,
-            "last_status": capture["fetch_status"],
-            "last_digest": before if kept or digest is None else digest,
-            "etag": capture["etag"] or (state["etag"] if kept else None),
-            "last_modified": capture["last_modified"] or (state["last_modified"] if kept else None),
-            "detail": None,
-        },
-    )
-
-
 def _failed(
     state: dict[str, Any], capture: dict[str, Any], outcome: Outcome, at: datetime, retry: RetryPolicy
 ) -> Moved:
@@ -114,7 +151,7 @@ def _failed(
         "detail": _cut(capture["error"]),
     }
     pause = None if outcome in RETIRING else retry_seconds(retry, failures=failures, outcome=outcome)
-    if pause is None and state["source"] in ("seed", "api"):
+    if pause is None and state["source"] in sources.SEEDS:
         pause = retry.max_seconds
     if pause is None:
         return Moved("retired", {**changes, "reason": outcome.value, "due_at": None})
@@ -127,3 +164,43 @@ def _later(due: datetime, outcome: Outcome, changes: dict[str, Any]) -> Moved:
 
 def _cut(text: str | None) -> str | None:
     return None if text is None else text[:DETAIL_CHARS]
+
+
+def _with(states: pa.Table, changed: dict[str, Any]) -> pa.Table:
+    """Return frontier rows with some columns exchanged."""
+    columns = [_column(changed.get(field.name, states[field.name]), field.type) for field in STATE]
+    return pa.Table.from_arrays(columns, schema=STATE)
+
+
+def _column(values: Any, kind: pa.DataType) -> Any:
+    return pa.array(values, kind) if isinstance(values, np.ndarray) else values.cast(kind)
+
+
+def _told_or_kept(told: pa.ChunkedArray, before: pa.ChunkedArray, kept: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the validators that answers bring; a 304 without one leaves the page's as it was."""
+    said = pc.fill_null(pc.not_equal(told, ""), False)
+    return pc.if_else(said, told, pc.if_else(kept, before, pa.scalar(None, told.type)))
+
+
+def _hints(meta: pa.ChunkedArray) -> Floats:
+    """Return how often a sitemap says that each URL changes, seconds; NaN = it does not say."""
+    found = np.full(len(meta), np.nan)
+    for at in np.flatnonzero(pc.fill_null(pc.match_substring(meta, '"changefreq"'), False).to_numpy()):
+        hint = interval_seconds(SitemapPolicy(), changefreq=metadata.changefreq(meta[int(at)].as_py()))
+        found[at] = np.nan if hint is None else hint
+    return found
+
+
+def _whole(values: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    found: npt.NDArray[np.int64] = values.to_numpy().astype(np.int64)
+    return found
+
+
+def _micros(times: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return timestamps as microseconds since 1970, _NEVER where there is none."""
+    found: npt.NDArray[np.int64] = pc.fill_null(times.cast(TIMESTAMP).cast(pa.int64()), _NEVER).to_numpy()
+    return found
+
+
+def _time(micros: npt.NDArray[np.int64]) -> pa.Array:
+    return pa.array(micros).cast(TIMESTAMP)

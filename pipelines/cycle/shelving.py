@@ -17,7 +17,7 @@ from pipelines.cycle import policies
 from pipelines.cycle.backlog import files_to_open, ranked, ready_room, running_short
 from pipelines.cycle.frontier import STATE, column, with_rank
 from pipelines.cycle.intake import recalled_keys
-from pipelines.cycle.shelves import CHANGED_BY_VISIT, READ_BY_VISIT, after_visit
+from pipelines.cycle.shelves import after_visits
 from pipelines.cycle.turn import Turn
 from pipelines.rules import priority, urls
 
@@ -100,32 +100,13 @@ def _moved(
     turn: Turn, asked: pa.Table, captures: pa.Table, books: pa.Table
 ) -> tuple[pa.Table, npt.NDArray[np.str_]]:
     """Return the visited rows in their new state, and the shelf of each. Both tables are sorted by url_key."""
-    prices = dict(
-        zip(books["host"].to_pylist(), pc.fill_null(books["revisit_price"], 0.0).to_pylist(), strict=True)
-    )
-    recrawl, retry = policies.recrawl_policy(turn.settings), policies.retry_policy(turn.settings)
-    needed = [
-        "outcome",
-        "fetch_time",
-        "fetch_status",
-        "content_digest",
-        "etag",
-        "last_modified",
-        "error",
-        "fetch_redirect",
-    ]
-    states = asked.select([*CHANGED_BY_VISIT, *READ_BY_VISIT]).to_pylist()
-    shelf = []
-    for state, capture in zip(states, captures.select(needed).to_pylist(), strict=True):
-        price = prices[state["host"]]
-        moved = after_visit(state, capture, recrawl=recrawl, retry=retry, price_seconds=price)
-        state |= moved.changes
-        shelf.append(moved.shelf)
-    changing = pa.schema([STATE.field(name) for name in CHANGED_BY_VISIT])
-    changed = pa.Table.from_pylist(states, schema=changing)
-    columns = [changed[name] if name in CHANGED_BY_VISIT else asked[name] for name in STATE.names]
-    rows = pa.Table.from_arrays(columns, schema=STATE)
-    return _set_cycle(rows, turn.cycle), np.array(shelf, dtype=np.str_)
+    place = pc.index_in(asked["host"].combine_chunks(), books["host"].combine_chunks())
+    prices = pc.fill_null(books["revisit_price"], 0.0).to_numpy().astype(np.float64)
+    rows, shelf = after_visits(
+        asked, captures, recrawl=policies.recrawl_policy(turn.settings),
+        retry=policies.retry_policy(turn.settings), prices=prices[place.to_numpy()],
+    )  # fmt: skip
+    return _set_cycle(rows, turn.cycle), shelf
 
 
 def _room(turn: Turn, waiting: pa.Table, books: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pipelines.cycle.hoststate import Item
 from pipelines.net.exchange import Exchange
+from pipelines.rules import sources
 from pipelines.rules.outcome import Outcome
 from pipelines.rules.traps import (
     PatternYields,
@@ -96,7 +97,7 @@ class Watch:
     def refuses(self, item: Item) -> bool:
         """Say whether a URL is of a pattern that was left. Seeds are asked all the same."""
         host = self._hosts.get(item.host)
-        if host is None or not host.trapped or item.kind != "page" or item.source in ("seed", "api"):
+        if host is None or not host.trapped or item.kind != "page" or item.source in sources.SEEDS:
             return False
         return item.last_visit_ms is None and path_pattern(item.url, self._policy.slug_chars) in host.trapped
 

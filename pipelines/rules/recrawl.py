@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import ArrayLike
+
 from pipelines.rules.outcome import Outcome
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 DAY = 86_400
 
@@ -59,34 +66,38 @@ def probe_seconds(policy: ProbePolicy, *, failures: int) -> int:
     return int(min(policy.first_seconds * policy.factor ** min(max(failures - 1, 0), 60), policy.max_seconds))
 
 
-def change_rate(*, visits: int, changes: int, watched_seconds: int) -> float | None:
-    """Return the changes a second that a history tells, or None when there is no interval yet.
+def change_rate(*, visits: ArrayLike, changes: ArrayLike, watched_seconds: ArrayLike) -> Floats:
+    """Return the changes a second that each history tells; NaN where there is no interval yet. Arrays or numbers.
 
     The bias-reduced estimator of Cho and Garcia-Molina ("Estimating frequency of change", 2003) on the
     mean interval: `-ln((n - x + 0.5) / (n + 0.5)) * n / T` for x changes found in n intervals of T
     seconds in all.
     """
-    intervals = visits - 1
-    if intervals < 1 or watched_seconds <= 0:
-        return None
-    found = min(changes, intervals)
-    return -math.log((intervals - found + 0.5) / (intervals + 0.5)) * intervals / watched_seconds
+    intervals = np.asarray(visits, dtype=np.float64) - 1
+    watched = np.asarray(watched_seconds, dtype=np.float64)
+    known = (intervals >= 1) & (watched > 0)
+    intervals, watched = np.where(known, intervals, 1.0), np.where(known, watched, 1.0)
+    found = np.minimum(changes, intervals)
+    rate = -np.log((intervals - found + 0.5) / (intervals + 0.5)) * intervals / watched
+    return np.where(known, rate, np.nan)
 
 
 def next_visit_seconds(
     policy: RecrawlPolicy,
     *,
-    visits: int,
-    changes: int,
-    watched_seconds: int,
-    price_seconds: float = 0.0,
-    importance: float = 1.0,
-    hint_seconds: int | None = None,
-) -> int:
-    """Return the pause before the next visit after an answer: until the visit is worth its price.
+    visits: ArrayLike,
+    changes: ArrayLike,
+    watched_seconds: ArrayLike,
+    price_seconds: ArrayLike = 0.0,
+    importance: ArrayLike = 1.0,
+    hint_seconds: ArrayLike = np.nan,
+) -> Ints:
+    """Return the pause before each page's next visit after an answer: until the visit is worth its price.
 
-    hint_seconds: how often a sitemap says that the page changes. It stands for half a change in half of that time, so a
-    page's own history soon outweighs it; before there is one, it is believed by half.
+    Arrays of one length, or numbers that hold for all.
+
+    hint_seconds: how often a sitemap says that the page changes, NaN = it does not say. It stands for half a change in half
+    of that time, so a page's own history soon outweighs it; before there is one, it is believed by half.
 
     A visit to a page that changes `rate` times a second, t seconds after the last one, adds
     `(1 - e^-x (1 + x)) / rate` seconds of freshness, x = rate t, to what later visits will bring: the marginal
@@ -95,20 +106,24 @@ def next_visit_seconds(
     importance, is as high as that budget allows. What changes so fast that no visit is worth the price still
     comes now and then. Where nothing is scarce (the price is the policy's), fast pages come by `changes_expected`.
     """
+    hint, worth = (np.asarray(given, dtype=np.float64) for given in (hint_seconds, importance))
     rate = change_rate(visits=visits, changes=changes, watched_seconds=watched_seconds)
-    if rate is None:
-        if hint_seconds is None:
-            return policy.first_seconds
-        middle = round(math.sqrt(policy.first_seconds * hint_seconds))
-        return min(max(middle, policy.min_seconds), policy.max_seconds)
-    if hint_seconds is not None:
-        rate = (rate * watched_seconds + HINT_CHANGES) / (watched_seconds + HINT_CHANGES * hint_seconds)
-    rate = rate or policy.unchanged_changes / watched_seconds
-    price = max(price_seconds, float(policy.price_seconds))
-    due = _changes_due(price * rate / importance)
-    eager = policy.changes_expected * (price / policy.price_seconds) ** 2 / importance
-    wish = min(due, eager) / rate if due < MOST_CHANGES else min(eager / rate, HOPELESS * price / importance)
-    return round(min(max(wish, policy.min_seconds), policy.max_seconds))
+    no_history, hinted = np.isnan(rate), ~np.isnan(hint)
+    watched = np.where(no_history, 1.0, watched_seconds)
+    rate = np.where(hinted, (rate * watched + HINT_CHANGES) / (watched + HINT_CHANGES * hint), rate)
+    rate = np.where(no_history | (rate == 0.0), policy.unchanged_changes / watched, rate)
+    price = np.maximum(price_seconds, float(policy.price_seconds))
+    due = _changes_due(price * rate / worth)
+    eager = policy.changes_expected * (price / policy.price_seconds) ** 2 / worth
+    wish = np.where(
+        due < MOST_CHANGES,
+        np.minimum(due, eager) / rate,
+        np.minimum(eager / rate, HOPELESS * price / worth),
+    )
+    first = np.where(hinted, np.rint(np.sqrt(policy.first_seconds * hint)), policy.first_seconds)
+    bounded = np.clip(np.where(no_history, first, wish), policy.min_seconds, policy.max_seconds)
+    pause: Ints = np.rint(np.where(no_history & ~hinted, policy.first_seconds, bounded)).astype(np.int64)
+    return pause
 
 
 HINT_CHANGES = 0.5
@@ -120,15 +135,14 @@ HOPELESS = MOST_CHANGES / (1 - (1 + MOST_CHANGES) * math.exp(-MOST_CHANGES))
 """A hopeless page comes so many prices apart: as often as the fastest page that is not."""
 
 
-def _changes_due(worth: float) -> float:
+def _changes_due(worth: Floats) -> Floats:
     """Return the x for which `1 - e^-x (1 + x)` is `worth`, at most MOST_CHANGES: three steps of Newton."""
-    if worth >= 0.9:
-        return MOST_CHANGES
-    x = math.sqrt(2.0 * worth) * (1.0 + worth)
+    bound = np.minimum(worth, 0.9)
+    x = np.sqrt(2.0 * bound) * (1.0 + bound)
     for _ in range(3):
-        power = math.exp(-x)
-        x -= (1.0 - power * (1.0 + x) - worth) / max(x * power, 1e-12)
-    return min(max(x, 0.0), MOST_CHANGES)
+        power = np.exp(-x)
+        x = x - (1.0 - power * (1.0 + x) - bound) / np.maximum(x * power, 1e-12)
+    return np.where(worth >= 0.9, MOST_CHANGES, np.clip(x, 0.0, MOST_CHANGES))
 
 
 def next_price(
@@ -145,13 +159,13 @@ def next_price(
     return min(max(moved, float(policy.price_seconds)), 10.0 * policy.max_seconds)
 
 
-def importance_of(*, seed: bool, depth: int) -> float:
-    """Return what the freshness of a URL is worth: 1 for a page linked from a seed's page, less further off.
+def importance_of(*, seed: ArrayLike, depth: ArrayLike) -> Floats:
+    """Return what the freshness of each URL is worth: 1 for a page linked from a seed's page, less further off.
 
-    >>> [importance_of(seed=seed, depth=depth) for seed, depth in ((True, 0), (False, 1), (False, 7))]
+    >>> importance_of(seed=[True, False, False], depth=[0, 1, 7]).tolist()
     [4.0, 1.0, 0.5]
     """
-    return 4.0 if seed else 1.0 / math.sqrt(1.0 + max(depth - 1, 0) / 2.0)
+    return np.where(seed, 4.0, 1.0 / np.sqrt(1.0 + np.maximum(np.asarray(depth) - 1, 0) / 2.0))
 
 
 def retry_seconds(policy: RetryPolicy, *, failures: int, outcome: Outcome) -> int | None:

@@ -122,14 +122,10 @@ class Ours:
     def pauses(self, place: Ints, seen: Seen, changed: npt.NDArray[np.bool_]) -> Floats:
         if self._asked is None:
             self._asked = np.zeros(seen.count)
-        told = [
-            next_visit_seconds(
-                self._policy, visits=int(seen.visits[at]), changes=int(seen.changes[at]),
-                watched_seconds=int(seen.watched[at]), price_seconds=self.price,
-            )
-            for at in place
-        ]  # fmt: skip
-        pauses = np.array(told, dtype=np.float64)
+        pauses = next_visit_seconds(
+            self._policy, visits=seen.visits[place], changes=seen.changes[place],
+            watched_seconds=np.floor(seen.watched[place]), price_seconds=self.price,
+        ).astype(np.float64)  # fmt: skip
         self._asked[place] = 1 / (pauses + seen.cycle)
         self.price = next_price(
             self._policy, price_seconds=self.price, demand=float(self._asked.sum()) * DAY,

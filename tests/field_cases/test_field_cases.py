@@ -13,9 +13,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from pipelines.cycle.shelves import after_visit
+from lake.schema import CAPTURES
+from pipelines.cycle.frontier import STATE
+from pipelines.cycle.shelves import after_visits
 from pipelines.net import warc
 from pipelines.rules import dates, urls
 from pipelines.rules.charset import charset_of
@@ -359,6 +363,16 @@ def state_of_new(url: str, *, source: str = "seed") -> dict[str, Any]:
     return {"url": url, "source": source, **counts, **nothing}
 
 
+def visited(
+    state: dict[str, Any], capture: dict[str, Any], recrawl: RecrawlPolicy
+) -> tuple[str, dict[str, Any]]:
+    """Return the shelf and the new state of one URL after its visit."""
+    states = pa.Table.from_pylist([state], schema=STATE)
+    captures = pa.Table.from_pylist([capture], schema=CAPTURES.arrow)
+    rows, shelf = after_visits(states, captures, recrawl=recrawl, retry=RetryPolicy(), prices=np.zeros(1))
+    return str(shelf[0]), rows.to_pylist()[0]
+
+
 def capture_of(outcome: Outcome, at: datetime, status: int | None = 200) -> dict[str, Any]:
     """Return what decides where a URL goes."""
     nothing = dict.fromkeys(("content_digest", "etag", "last_modified", "error", "fetch_redirect"))
@@ -383,13 +397,8 @@ def _due_after_interval(case: Case) -> None:
     for told, wanted in zip(case["input"]["cases"], case["expect"]["next_due"], strict=True):
         last = datetime.fromisoformat(told["last_fetch"].replace("Z", "+00:00"))
         recrawl = RecrawlPolicy(first_seconds=told["interval_s"], min_seconds=1)
-        moved = after_visit(
-            state_of_new("http://a.example/"),
-            capture_of(Outcome.OK, last),
-            recrawl=recrawl,
-            retry=RetryPolicy(),
-        )
-        assert moved.changes["due_at"] == datetime.fromisoformat(wanted.replace("Z", "+00:00"))
+        _, after = visited(state_of_new("http://a.example/"), capture_of(Outcome.OK, last), recrawl)
+        assert after["due_at"] == datetime.fromisoformat(wanted.replace("Z", "+00:00"))
 
 
 def seed_tries(seed: dict[str, Any], *, days: int) -> list[timedelta]:
@@ -400,13 +409,10 @@ def seed_tries(seed: dict[str, Any], *, days: int) -> list[timedelta]:
     state, tries = state_of_new(seed["url"]), []
     while at < begin + timedelta(days=days):
         tries.append(at - begin)
-        moved = after_visit(
-            state, capture_of(outcome, at, status), recrawl=RecrawlPolicy(), retry=RetryPolicy()
-        )
-        assert moved.shelf in ("ready", "later"), seed
-        state |= moved.changes
+        shelf, state = visited(state, capture_of(outcome, at, status), RecrawlPolicy())
+        assert shelf in ("ready", "later"), seed
         pause = probe_seconds(ProbePolicy(), failures=len(tries))  # of the host, while its URL stays on ready
-        at = state["due_at"] if moved.shelf == "later" else at + timedelta(seconds=pause)
+        at = state["due_at"] if shelf == "later" else at + timedelta(seconds=pause)
     return tries
 
 
