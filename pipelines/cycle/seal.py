@@ -27,7 +27,6 @@ CDXJ_COLUMNS = (
     "content_mime_detected", "fetch_redirect", "content_truncated", "record_type",
     "warc_filename", "warc_record_offset", "warc_record_length",
 )  # fmt: skip
-NOT_MODIFIED = 304
 
 
 @dataclass(frozen=True)
@@ -241,34 +240,14 @@ def _placed(
 
 
 def _index(cdxj_dir: Path, filename: str, size: int, rows: pa.Table) -> SealedFile:
-    """Write the CDXJ beside a final file: a line for each record but a 304.
-
-    What a 304 confirms is replayed from the capture that it confirms. pywb would show the 304 itself, without a body,
-    to all who ask for the page at that time or for its newest copy (tests/replay).
-    """
+    """Write the CDXJ beside a final file: a line for each record but a 304."""
     path = cdxj_dir / (filename.removesuffix(".gz").removesuffix(".warc") + ".cdxj")
     path.parent.mkdir(parents=True, exist_ok=True)
     names = [name for name in CDXJ_COLUMNS if name in rows.column_names]
-    lines = (_line(row) for row in rows.select(names).to_pylist() if row["fetch_status"] != NOT_MODIFIED)
-    written = cdxj.write(path, lines)
+    lines = (
+        cdxj.of_capture(row, filename=row["warc_filename"], offset=row["warc_record_offset"])
+        for row in rows.select(names).to_pylist()
+    )
+    written = cdxj.write(path, filter(None, lines))
     sync_folder(path.parent)
     return SealedFile(filename, size, len(rows), pc.sum(rows["duplicate"]).as_py() or 0, written)
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    """Return a capture's CDXJ line; the mime of a revisit is `warc/revisit`, as replayers expect."""
-    revisit = row["record_type"] == "revisit"
-    fields = {
-        "url": row["url"],
-        "mime": "warc/revisit"
-        if revisit
-        else row["content_mime_type"] or row.get("content_mime_detected") or "unk",
-        "status": row["fetch_status"],
-        "digest": row["content_digest"] or None,
-        "length": row["warc_record_length"],
-        "offset": row["warc_record_offset"],
-        "filename": row["warc_filename"],
-        "redirect": row.get("fetch_redirect"),
-        "truncated": row.get("content_truncated"),
-    }
-    return cdxj.line(row["url_surtkey"], row["fetch_time"].strftime("%Y%m%d%H%M%S"), fields)

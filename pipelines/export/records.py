@@ -54,7 +54,8 @@ class WarcCopy:
         """
         for row in rows:
             self._one(row)
-            (self._wants if row["record_type"] == "revisit" else self._has).add(row["content_digest"])
+            if row["content_digest"]:  # a 304 may confirm what was fetched before the lake was
+                (self._wants if row["record_type"] == "revisit" else self._has).add(row["content_digest"])
             yield row
 
     def copy_originals(self) -> int:
@@ -79,7 +80,8 @@ class WarcCopy:
     def _one(self, row: Row) -> None:
         data = self._read(row["warc_filename"], row["warc_record_offset"], row["warc_record_length"])
         answer, behind = data[: row["warc_record_length"]], data[row["warc_record_length"] :]
-        self.lines.append(_line(row, offset=self.size, filename=self.filename))
+        line = cdxj.of_capture(row, filename=self.filename, offset=self.size)
+        self.lines += [line] if line else []
         self._write(answer)
         request = _request(behind, row)
         if request is None and len(behind) == _AHEAD:
@@ -133,22 +135,6 @@ def _request(data: bytes, row: Row) -> bytes | None:
     head = isal_zlib.decompress(data[:length], wbits=31).partition(b"\r\n\r\n")[0]
     ours = b"WARC-Type: request" in head and f"<{row['record_id']}>".encode() in head
     return data[:length] if ours else None
-
-
-def _line(row: Row, *, offset: int, filename: str) -> str:
-    revisit = row["record_type"] == "revisit"
-    fields = {
-        "url": row["url"],
-        "mime": "warc/revisit" if revisit else row["content_mime_detected"] or row["content_mime_type"],
-        "status": row["fetch_status"],
-        "digest": row["content_digest"],
-        "length": row["warc_record_length"],
-        "offset": offset,
-        "filename": filename,
-        "redirect": row["fetch_redirect"],
-        "truncated": row["content_truncated"],
-    }
-    return cdxj.line(row["url_surtkey"], f"{row['fetch_time']:%Y%m%d%H%M%S}", fields)
 
 
 def _captures_of(lake: Lake, contents: list[Row]) -> Iterator[Row]:

@@ -49,7 +49,8 @@ def export(
 
 
 def _total(lake: Lake, selection: Selection, to: str) -> int:
-    query = selection.count(lake) if to in WRITERS else f"select count(*) n from ({selection.records(lake)})"
+    records = "" if to in WRITERS else selection.records(lake, redirects=to == "wacz")
+    query = f"select count(*) n from ({records})" if records else selection.count(lake)
     return int(lake.sql(query)["n"][0].as_py())
 
 
@@ -92,11 +93,14 @@ def _warc(
     told: Callable[[int], None],
     listed: BinaryIO | None = None,
 ) -> tuple[int, int, list[str]]:
-    """Write the WARC; return records, originals, CDXJ lines. listed: takes the page list's entries, a line each."""
+    """Write the WARC; return records, originals, CDXJ lines.
+
+    listed: takes the page list's entries, a line each; redirects come along then. None = no page list.
+    """
     with closing(WarcCopy(lake, sink, filename)) as copy:
         copy.begin(_info(lake, filename, software, selection))
         count = 0
-        _, batches = lake.stream(selection.records(lake))
+        _, batches = lake.stream(selection.records(lake, redirects=listed is not None))
         for row in copy.copy(rows_of(batches)):
             count += 1
             told(count)

@@ -50,20 +50,23 @@ class Selection:
         """Return the query that counts them, as `n`."""
         return f"select count(*) n from {self._rows(lake)}"
 
-    def records(self, lake: Lake) -> str:
-        """Return the query of the stored records among the rows, in the order in which they lie in their files."""
+    def records(self, lake: Lake, *, redirects: bool = False) -> str:
+        """Return the query of the stored records among the rows, in the order in which they lie in their files.
+
+        redirects: pages come with the redirects that visits of pages met, so that a reader's links lead on.
+        """
         if self.what not in ("pages", "captures"):
             raise Misuse(f"{self.what} have no records: export pages or captures as WARC or WACZ")
         return (
-            f"select {', '.join(PLACED)} from {self._rows(lake)} where warc_filename is not null "
+            f"select {', '.join(PLACED)} from {self._rows(lake, redirects=redirects)} where warc_filename is not null "
             "order by warc_filename, warc_record_offset"
         )
 
-    def _rows(self, lake: Lake) -> str:
+    def _rows(self, lake: Lake, *, redirects: bool = False) -> str:
         kept = f" where ({self.where})" if self.where else ""
-        return f"(select * from ({self._base(lake)}) rows{kept})"
+        return f"(select * from ({self._base(lake, redirects=redirects)}) rows{kept})"
 
-    def _base(self, lake: Lake) -> str:
+    def _base(self, lake: Lake, *, redirects: bool) -> str:
         if self.what not in WHATS:
             raise Misuse(f"{self.what}: export one of {', '.join(WHATS)}")
         if self.what == "hosts":
@@ -71,7 +74,10 @@ class Selection:
         table = "links" if self.what == "links" else "captures"
         conditions = [self._of_cycles()] if self.cycles is not None else []
         if self.what == "pages":
-            conditions += ["subset = 'warc'", "kind = 'page'"]
+            conditions += [
+                "kind = 'page'",
+                f"(subset = 'warc'{' or fetch_redirect is not null' * redirects})",
+            ]
         rows = f"select * from {table}" + (f" where {' and '.join(conditions)}" if conditions else "")
         return _with_text(rows) if self.what == "pages" and lake.rows("pages") else rows
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ from pipelines.net import cdxj
 VERSION = "1.1.1"
 LINES = 1_024  # CDXJ lines of a gzip member
 WARC = "archive/data.warc.gz"
+_UNIX_TIME = 0x5455
+"""A ZIP extra field. ReplayWeb.page takes an entry whose line in the central directory has no extra field to have none
+beside its data either, where zipfile writes one (`force_zip64`), and then reads 20 bytes too early."""
 
 
 class _Hashed:
@@ -51,7 +55,9 @@ class Package:
     @contextmanager
     def part(self, path: str, *, stored: bool) -> Iterator[BinaryIO]:
         """Give a stream for one file of the package; it is noted with its size and hash."""
-        info = zipfile.ZipInfo(path, date_time=datetime.now(UTC).timetuple()[:6])
+        now = datetime.now(UTC)
+        info = zipfile.ZipInfo(path, date_time=now.timetuple()[:6])
+        info.extra = struct.pack("<HHBI", _UNIX_TIME, 5, 1, int(now.timestamp()))
         info.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
         info.external_attr = 0o644 << 16
         with self.archive.open(info, "w", force_zip64=True) as out:

@@ -9,9 +9,10 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 FIELDS = ("url", "mime", "status", "digest", "length", "offset", "filename", "redirect", "truncated")
+NOT_MODIFIED = 304
 
 
 class Entry(NamedTuple):
@@ -31,6 +32,30 @@ def line(surt: str, timestamp14: str, fields: Mapping[str, object]) -> str:
     order = [*(name for name in FIELDS if name in fields), *(name for name in fields if name not in FIELDS)]
     kept = {name: str(fields[name]) for name in order if fields[name] is not None}
     return f"{surt} {timestamp14} {json.dumps(kept)}"
+
+
+def of_capture(row: Mapping[str, Any], *, filename: str, offset: int) -> str | None:
+    """Return the line of a row of `captures` whose record lies at this place, None for a 304.
+
+    What a 304 confirms is replayed from the capture that it confirms: a replayer would show the 304 itself, without a
+    body, to all who ask for the page at that time or for its newest copy (tests/replay). The mime of a revisit is
+    `warc/revisit`, as replayers expect.
+    """
+    if row["fetch_status"] == NOT_MODIFIED:
+        return None
+    mime = row["content_mime_type"] or row.get("content_mime_detected") or "unk"
+    fields = {
+        "url": row["url"],
+        "mime": "warc/revisit" if row["record_type"] == "revisit" else mime,
+        "status": row["fetch_status"],
+        "digest": row["content_digest"] or None,
+        "length": row["warc_record_length"],
+        "offset": offset,
+        "filename": filename,
+        "redirect": row.get("fetch_redirect"),
+        "truncated": row.get("content_truncated"),
+    }
+    return line(row["url_surtkey"], f"{row['fetch_time']:%Y%m%d%H%M%S}", fields)
 
 
 def content(lines: Iterable[str]) -> bytes:

@@ -179,6 +179,29 @@ def test_the_index_of_a_wacz_is_found_in_pieces_and_its_pages_are_in_it(crawled:
     assert pages and all({"id", "url", "title", "ts"} <= set(page) and page["url"] in urls for page in pages)
 
 
+def test_a_part_whose_local_header_has_an_extra_field_has_one_in_the_directory_too(crawled: Lake) -> None:
+    """ReplayWeb.page takes a part for one without, and its bytes for others, where the directory tells of none."""
+    data = written(crawled, Selection("pages"), "wacz")
+    entries = zipfile.ZipFile(io.BytesIO(data)).infolist()
+    extras = [int.from_bytes(data[one.header_offset + 28 :][:2], "little") for one in entries]
+    assert any(extras) and [bool(one.extra) for one in entries] == [size > 0 for size in extras]
+
+
+def test_a_wacz_of_pages_has_the_redirects_that_visits_met_and_a_warc_has_none(crawled: Lake) -> None:
+    met = "select url from captures where kind = 'page' and fetch_redirect is not null"
+    redirects = set(crawled.sql(met)["url"].to_pylist())
+    assert redirects and redirects <= {entry["url"] for entry in indexed(crawled, Selection("pages"))}
+    found = records(written(crawled, Selection("pages"), "warc"))
+    assert redirects.isdisjoint(one.rec_headers.get_header("WARC-Target-URI") for one in found)
+
+
+def indexed(held: Lake, selection: Selection) -> list[dict[str, str]]:
+    """Return the fields of the lines of a WACZ's index."""
+    archive = zipfile.ZipFile(io.BytesIO(written(held, selection, "wacz")))
+    lines = gzip.decompress(archive.read("indexes/index.cdx.gz")).decode().splitlines()
+    return [json.loads(line.split(" ", 2)[2]) for line in lines]
+
+
 def test_digest_keys_are_those_of_the_table(crawled: Lake) -> None:
     rows = crawled.read("contents", columns=["digest", "digest_key"]).to_pylist()
     assert rows and all(digest_key(row["digest"]) == row["digest_key"] for row in rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 from hypothesis import given
@@ -27,6 +28,20 @@ def test_a_line_has_the_fields_in_order_as_strings_and_leaves_out_what_is_not_kn
         'example,a)/ 20251201100000 {"url": "http://a.example/", "mime": "text/html", "status": "200", '
         '"length": "7", "offset": "0", "filename": "cycle=000001/a.warc.gz"}'
     )
+
+
+def test_a_capture_has_a_line_unless_it_is_a_304() -> None:
+    capture = {
+        "url_surtkey": "org,a)/", "url": "http://a.org/", "fetch_time": datetime(2025, 12, 1, 10, tzinfo=UTC),
+        "fetch_status": 200, "content_digest": "A" * 32, "content_mime_type": "text/plain",
+        "content_mime_detected": "text/html", "record_type": "response", "warc_record_length": 7,
+    }  # fmt: skip
+    made = cdxj.of_capture(capture, filename="a.warc.gz", offset=5)
+    assert made is not None and made.startswith("org,a)/ 20251201100000 {")
+    assert '"mime": "text/plain"' in made and '"length": "7", "offset": "5", "filename": "a.warc.gz"' in made
+    revisit = cdxj.of_capture(capture | {"record_type": "revisit"}, filename="a.warc.gz", offset=5)
+    assert revisit is not None and '"mime": "warc/revisit", "status": "200"' in revisit
+    assert cdxj.of_capture(capture | {"fetch_status": 304}, filename="a.warc.gz", offset=5) is None
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab)/,é~0 "), st.integers(0, 10**13)), max_size=30))
