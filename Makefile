@@ -13,6 +13,7 @@ PYTHON ?= $(shell for needs in 'import ensurepip, venv' ''; do \
 VENV := .venv
 BIN := $(VENV)/bin
 REPLAY := .venv-replay
+REPLAYWEB := $(REPLAY)/replaywebpage
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -55,13 +56,23 @@ test: $(READY)  ## run the tests (the slow ones aside)
 test-all: $(READY)  ## run all tests
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-test-replay: $(READY) $(REPLAY)/.ready  ## replay a crawl with pywb (installs it apart, once)
+test-replay: $(READY) $(REPLAY)/.ready $(REPLAYWEB)/.ready  ## replay a crawl with pywb and ReplayWeb.page (installs them apart, once)
 	@$(BIN)/python -m pytest tests/replay $(ARGS)
 
 $(REPLAY)/.ready: conf/replay.lock
 	@$(PYTHON) -m venv $(REPLAY)
 	@$(REPLAY)/bin/python -m pip --quiet --disable-pip-version-check install --no-deps -r conf/replay.lock
 	@touch $@
+
+# Three files of the package are all that its page needs; nothing of it is run by npm.
+$(REPLAYWEB)/.ready: conf/replaywebpage.lock
+	@if ! command -v npm >/dev/null; then \
+		echo "ReplayWeb.page is left out and its tests are skipped: npm, which installs it, is not here: sudo apt install npm" >&2; exit 0; fi; \
+	set -e; rm -rf $(REPLAYWEB); mkdir -p $(REPLAYWEB); \
+	npm pack --loglevel=error --ignore-scripts --pack-destination $(REPLAYWEB) "$$(sed -n 's/.*  \(.*\)-\(.*\)\.tgz$$/\1@\2/p' $<)" >/dev/null; \
+	(cd $(REPLAYWEB) && sha512sum --quiet --check $(abspath $<) && \
+		tar --extract --gzip --strip-components=1 --file *.tgz package/index.html package/ui.js package/sw.js && rm ./*.tgz); \
+	touch $@
 
 check: $(READY)  ## format, lint, types and import contracts; changes nothing
 	@$(BIN)/ruff format --check .

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -15,29 +14,12 @@ import pytest
 
 from pipelines.net import cdxj
 from pipelines.net.warc_write import IDENTICAL_PAYLOAD, NOT_MODIFIED
-from tests.field_cases.journeys import Crawl, Journey, page, travel
+from tests.field_cases.journeys import Crawl
+from tests.replay.two_cycles import BODIES, HOSTS, TAGGED, captures_of, crawled, stamp
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PYTHON = CHECKOUT / ".venv-replay" / "bin" / "python"
 REPLAYER = Path(__file__).with_name("replayer.py")
-
-TEXT = '<title>Page</title><a href="/">again</a> ' + "a page that two hosts have; " * 40
-MOVED, TAGGED = "<title>New</title>where the old page went", "<title>Tagged</title>it does not change"
-GONE = b"HTTP/1.1 301 Moved Permanently\r\nLocation: http://new.example/\r\nContent-Length: 0\r\n\r\n"
-SAME = b'HTTP/1.1 304 Not Modified\r\nETag: "v1"\r\n\r\n'
-HOSTS = {
-    "page.example": {"GET /": page(TEXT)},
-    "twin.example": {"GET /": page(TEXT)},
-    "old.example": {"GET /": GONE},
-    "new.example": {"GET /": page(MOVED)},
-    "tagged.example": {
-        "GET / (no If-None-Match)": page(TAGGED, headers='ETag: "v1"\r\n'),
-        "GET / (If-None-Match)": SAME,
-    },
-}
-
-
-BODIES = {"page.example": TEXT, "twin.example": TEXT, "new.example": MOVED, "tagged.example": TAGGED}
 
 
 @dataclass
@@ -79,20 +61,13 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
     if not PYTHON.exists():
         pytest.skip("pywb is not installed: `make test-replay` installs it into .venv-replay and runs this")
     folder = tmp_path_factory.mktemp("replay")
-    # a second between the requests to a host: a replayer tells the captures of a URL apart by the second
-    crawl = Crawl.begin(folder, set_={"delay.floor_ms": "1000"})
-    hosts = {host: dict(routes) for host, routes in HOSTS.items()}
-    travel(crawl, [Journey({}, hosts, [(host, "/") for host in hosts])], cycles=2, ahead=40)
-    captures = crawl.rows("select * from captures where kind = 'page' order by request_ms")
+    crawl = crawled(folder, HOSTS)
+    captures = captures_of(crawl)
     ours, pywbs = folder / "ours.cdxj", folder / "pywbs.cdxj"
     lines = [line for file in (crawl.path / "cdxj").rglob("*.cdxj") for line in file.read_text().splitlines()]
     cdxj.write(ours, lines)
     pywb(folder, "index", crawl.path / "warc", pywbs)
     return Archive(crawl, captures, ours, pywbs)
-
-
-def stamp(capture: dict[str, Any]) -> str:
-    return datetime.fromtimestamp(capture["request_ms"] // 1_000, UTC).strftime("%Y%m%d%H%M%S")
 
 
 def test_the_crawl_has_a_page_a_redirect_a_revisit_and_a_304(archive: Archive) -> None:
