@@ -129,7 +129,8 @@ def rungs_of(turn: Turn, rows: pa.Table, books: pa.Table, *, behind: bool) -> In
         weights = np.array(policies.priority_policy(turn.settings).band_weights)
         before = backlog - np.bincount(place, minlength=len(backlog))
         ahead += before[place] * weights.min() / weights[np.clip(band - 1, 0, len(weights) - 1)]
-    found[many] = ladder.rungs(ahead / ready_room(turn, books)[place])
+    windows = ready_room(turn, books) / turn.settings.plan.ready_windows
+    found[many] = ladder.rungs(ahead / (windows * _interval(turn))[place])
     return found
 
 

@@ -56,8 +56,7 @@ class BucketFiles:
         for rows, new in ((shelved.backlog, False), (shelved.more, True)):
             rungs = rungs_of(self._turn, rows, books, behind=new)
             for rung in np.unique(rungs).tolist():
-                on_it = rows.filter(pa.array(rungs == rung)).sort_by("url_key")
-                for bucket, mine in self._by_bucket(on_it):
+                for bucket, mine in self._by_bucket(rows.filter(pa.array(rungs == rung))):
                     self._write("frontier_backlog", mine, bucket, rung=rung)
                     self._count("backlog", bucket, mine.num_rows)
         for number, file in enumerate(shelved.stays):
@@ -92,9 +91,10 @@ class BucketFiles:
         self._adds.setdefault(table, []).append(add)
 
     def _by_bucket(self, rows: pa.Table) -> list[tuple[int, pa.Table]]:
-        found = []
+        """Return the rows, sorted by url_key, of each bucket that has some."""
+        found, rows = [], rows.combine_chunks()
         for bucket in sorted(self._touched):
-            mine = slice_by_key(rows.combine_chunks(), *urls.bucket_range(bucket, self._turn.buckets))
+            mine = slice_by_key(rows, *urls.bucket_range(bucket, self._turn.buckets))
             if mine.num_rows:
                 found.append((bucket, mine))
         return found

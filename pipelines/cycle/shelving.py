@@ -28,7 +28,7 @@ STATE_COLUMNS = STATE.names
 class Shelved:
     """A group's rows by shelf.
 
-    more: new rows of the backlog, appended. backlog: what is written anew of it, in `refilled` buckets. opened: what was
+    All sorted by url_key. more: new rows of the backlog, appended. backlog: what is written anew of it, in `refilled` buckets. opened: what was
     read of it, as it was; stays: its files in those buckets that were not read. thinned: buckets whose retired shelf is
     written anew.
     """
@@ -144,7 +144,7 @@ def _refill(turn: Turn, lake: Lake, group: int, shelved: Shelved, books: pa.Tabl
     taken[chosen] = True
     risen = _set_cycle(pool.filter(pa.array(taken)), turn.cycle)
     shelved.ready = pa.concat_tables([shelved.ready, risen]).sort_by("url_key").combine_chunks()
-    shelved.backlog = pool.filter(pa.array(~taken)).sort_by("url_key").combine_chunks()
+    shelved.backlog = pool.filter(pa.array(~taken)).combine_chunks()
     return shelved
 
 

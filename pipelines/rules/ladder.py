@@ -16,11 +16,11 @@ Ints = npt.NDArray[np.int64]
 STEP = 2
 """A rung reaches this many times as far as the one below."""
 MOST = 16
-"""The highest rung: 65,536 refills ahead and all behind it."""
+"""The highest rung: 65,536 looks ahead and all behind it."""
 
 
 def rungs(ahead: npt.NDArray[np.float64]) -> Ints:
-    """Return the rung of each URL by what is ahead of it, in refills of its host (1 = all that it may keep ready).
+    """Return the rung of each URL by what is ahead of it, in looks (1 = what its host is asked from one to the next).
 
     >>> rungs(np.array([0, 1.9, 2, 3.9, 4, 1e9])).tolist()
     [0, 0, 1, 1, 2, 16]
@@ -32,8 +32,7 @@ def rungs(ahead: npt.NDArray[np.float64]) -> Ints:
 def highest_due(cycle: int, *, bucket: int, interval: int) -> int | None:
     """Return the highest rung of a bucket that is looked through in a cycle, with all below it; None: not even rung 0.
 
-    interval: cycles from one look to the next; a refill lasts longer, so that none comes too late. The buckets take
-    turns.
+    interval: cycles from one look to the next. The buckets take turns.
 
     >>> [highest_due(cycle, bucket=0, interval=2) for cycle in (1, 2, 3, 4, 6, 8)]
     [None, 0, None, 1, 0, 2]

@@ -17,14 +17,14 @@ WINDOWS = st.integers(2, 10)
 def test_p7_a_url_is_on_rung_0_before_its_turn_and_moved_once_a_rung(
     ahead: float, windows: int, bucket: int, since: int
 ) -> None:
-    """Its host takes one window of its queue a cycle; a refill is `windows` of them, and looked for one sooner."""
+    """Its host takes one window of its queue a cycle; a look comes once in `interval` of them."""
     interval = windows - 1
     start = (since + bucket) * interval - bucket  # it was put on its rung when its bucket was looked at
     rung = first = int(rungs(np.array([ahead]))[0])
     moves, look = 0, 0
     while True:
         look += 1
-        left = ahead - look * interval / windows
+        left = ahead - look
         due = highest_due(start + look * interval, bucket=bucket, interval=interval)
         assert due is not None
         if due >= rung > 0:
