@@ -97,7 +97,7 @@ bench-warc: $(READY)  ## CPU time of writing a WARC record
 bench-peers: $(READY)  ## Scrapy, Crawlee and wget on the same pages (Debian; installs them apart)
 	@$(BIN)/python -m tests.bench.bench_peers $(ARGS)
 
-bench-explain: $(READY)  ## time of `noria explain` and `noria hosts` on a lake of ten million URLs
+bench-explain: $(READY)  ## time of `noria explain`, `status` and `hosts` on a lake of ten million URLs
 	@$(BIN)/python -m tests.bench.bench_explain $(ARGS)
 
 bench-extract: $(READY)  ## pages a second of `noria extract`

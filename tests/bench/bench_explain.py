@@ -1,4 +1,4 @@
-"""How long `noria explain` takes on a large lake: a synthetic one is made (10 million URLs by default) and asked.
+"""How long `noria explain`, `status` and `hosts` take on a large lake: a synthetic one is made (10 million URLs by default).
 
     python -m tests.bench.bench_explain --urls 10000000 --lake data/bench-explain
 
@@ -53,7 +53,11 @@ def main() -> None:
     held = lake.snapshot.open(asked.lake)
     print(f"{held.rows('seen'):,} URLs on {held.rows('hosts'):,} hosts, {held.rows('captures'):,} captures")
     inside(held, settings, asked.asks)
-    whole(asked.lake, some_urls(held, 6))
+    found = some_urls(held, 6)
+    whole(asked.lake, [["explain", url] for url in found])
+    whole(asked.lake, [["status"]] * 5)
+    whole(asked.lake, [["hosts"]] * 5)
+    whole(asked.lake, [["hosts", urls.host_of(url)] for url in found])
 
 
 def inside(held: Lake, settings: Settings, count: int) -> None:
@@ -68,15 +72,16 @@ def inside(held: Lake, settings: Settings, count: int) -> None:
     )
 
 
-def whole(path: Path, asked: list[str]) -> None:
-    """Time the command, start of Python included."""
+def whole(path: Path, asked: list[list[str]]) -> None:
+    """Time a command with each of some arguments, start of Python included."""
     times = []
-    for url in asked:
+    for words in asked:
         began = time.perf_counter()
-        command = [sys.executable, "-m", "pipelines.app.cli", "explain", url, "--lake", str(path), "--json"]
+        command = [sys.executable, "-m", "pipelines.app.cli", *words, "--lake", str(path), "--json"]
         json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         times.append(time.perf_counter() - began)
-    print(f"noria explain: median {np.median(times):.2f} s, longest {max(times):.2f} s of {len(times)}")
+    name = asked[0][0] + (" HOST" if asked[0][0] == "hosts" and len(asked[0]) > 1 else "")
+    print(f"noria {name}: median {np.median(times):.2f} s, longest {max(times):.2f} s of {len(times)}")
 
 
 def some_urls(held: Lake, count: int) -> list[str]:
