@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from lake import ledger
 from lake.files import write_data
 from lake.schema import BY_NAME, TABLES
@@ -47,7 +49,7 @@ def test_it_tells_what_is_due_when_and_the_last_five_cycles(tmp_path: Path) -> N
     json.dumps(found)
 
 
-def test_days_that_share_a_file_are_told_apart(tmp_path: Path) -> None:
+def test_days_that_share_a_file_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, keys = new_lake(tmp_path), keys_in(1, 1, 2, 3)
     due = [dt.datetime.fromtimestamp((TODAY + ahead) * 86_400, dt.UTC) for ahead in (0, 1, 30)]
     rows = rows_of("frontier_later", url_key=keys, url=[f"http://a.test/{key}" for key in keys], due_at=due)
@@ -56,6 +58,10 @@ def test_days_that_share_a_file_are_told_apart(tmp_path: Path) -> None:
     add = write_data(lake.layout.table("frontier_later"), path, rows, BY_NAME["frontier_later"], where)
     lake = finish(lake, 1, {"seen": [run_add(lake, 1, 1, keys)], "frontier_later": [add]})
     assert status_cmd.due_days(lake) == {TODAY: 1, TODAY + 1: 1, TODAY + 30: 1}
+    for bound in ("EXACT_ROWS", "EXACT_FILES"):
+        with monkeypatch.context() as patch:
+            patch.setattr(status_cmd, bound, 0)
+            assert status_cmd.due_days(lake) == {TODAY: 3}, "many rows or files are not read"
     (lake.layout.table("frontier_later") / path).unlink()
     assert status_cmd.due_days(lake) == {TODAY: 3}, "a file that is gone is told by its day"
 
