@@ -4,6 +4,8 @@ LAKE ?= data/lake
 CONF ?=
 SEEDS ?=
 ARGS ?=
+PAGES ?=
+DOCUMENTS ?=
 # The system's own Python first, where it is new enough and can make environments: it is built with profile-guided
 # optimisation, which pyenv leaves out unless told (6 % of a crawl's speed); then the newest that there is.
 PYTHON ?= $(shell for needs in 'import ensurepip, venv' ''; do \
@@ -84,9 +86,9 @@ format: $(READY)  ## format the code
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(READY)  ## crawl 58,000 real pages on this machine and measure everything, then the peers (Debian; minutes)
-	@$(BIN)/python -m tests.bench.bench_cycle $(ARGS)
-	@$(BIN)/python -m tests.bench.bench_peers
+bench: $(READY)  ## crawl 58,000 real pages and measure everything, then the peers (Debian; minutes); PAGES=500 DOCUMENTS=folder
+	@$(BIN)/python -m tests.bench.bench_cycle $(PAGES:%=--pages %) $(DOCUMENTS:%=--documents %) $(ARGS)
+	@$(BIN)/python -m tests.bench.bench_peers $(PAGES:%=--pages %) $(DOCUMENTS:%=--documents %)
 
 bench-parse: $(READY)  ## CPU time of reading a page, stage by stage
 	@$(BIN)/python -m tests.bench.bench_parse $(ARGS)

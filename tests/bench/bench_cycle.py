@@ -78,13 +78,13 @@ class Watcher:
         self._thread.join()
 
 
-def run(pages: int, hosts: int, buckets: int, keep: str | None) -> None:
+def run(pages: int, hosts: int, buckets: int, keep: str | None, documents: Path | None) -> None:
     """Make the web, crawl it once, print the figures."""
-    webserver.install()
+    webserver.install(documents)
     home = Path(keep or tempfile.mkdtemp(prefix="noria-bench-"))
     home.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(home / "lake", ignore_errors=True)
-    web = webserver.web(hosts, 18_080, pages)
+    web = webserver.web(hosts, 18_080, pages, documents)
     (home / "access.log").unlink(missing_ok=True)  # a kept folder holds the last run's
     (home / "seeds.txt").write_text("\n".join(web.urls), encoding="utf-8")
     (home / "bench.toml").write_text(
@@ -95,7 +95,7 @@ def run(pages: int, hosts: int, buckets: int, keep: str | None) -> None:
     subprocess.run(
         [*noria, "seeds", "add", str(home / "seeds.txt"), *where], check=True, stdout=subprocess.DEVNULL
     )
-    with webserver.served(home, web.port) as log:
+    with webserver.served(home, web.port, documents) as log:
         began = time.monotonic()
         process = subprocess.Popen([*noria, "cycle", *where, "--json"], stdout=subprocess.PIPE, text=True)
         watcher = Watcher(process.pid, staging.folder(home / "lake", 1))
@@ -168,5 +168,6 @@ if __name__ == "__main__":
     parser.add_argument("--hosts", type=int, default=4_096)
     parser.add_argument("--buckets", type=int, default=64)
     parser.add_argument("--keep", help="folder for lake and logs, kept")
+    webserver.add_option(parser)
     arguments = parser.parse_args()
-    run(arguments.pages, arguments.hosts, arguments.buckets, arguments.keep)
+    run(arguments.pages, arguments.hosts, arguments.buckets, arguments.keep, arguments.documents)

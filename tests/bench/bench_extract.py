@@ -1,7 +1,7 @@
-"""Pages a second of `noria extract`, on one core: `python tests/bench/bench_extract.py [--lake FOLDER] [--pages N]`.
+"""Pages a second of `noria extract`, on one core: `python tests/bench/bench_extract.py [--lake FOLDER] [--pages N] [--documents FOLDER]`.
 
-Without --lake, a WARC file of real documentation pages of this machine (Debian: /usr/share/doc) is made, a page a
-record, and read by the extract task alone. CPU time is counted, so that other work on the machine does not matter.
+Without --lake, a WARC file of the HTML files under --documents is made (without it, of this machine's documentation), a
+page a record, and read by the extract task alone. CPU time is counted, so that other work on the machine does not matter.
 With --lake, the pages of that lake's last cycle are read; nothing is committed.
 """
 
@@ -32,9 +32,9 @@ from tests.lake.sample import rows_of
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
 
 
-def documents(count: int) -> list[Path]:
-    """Return HTML files of this machine's documentation, the same ones at each call."""
-    found = sorted(path for path in Path("/usr/share/doc").rglob("*.html") if path.is_file())
+def documents(folder: Path, count: int) -> list[Path]:
+    """Return HTML files of a folder, the same ones at each call."""
+    found = sorted(path for path in folder.rglob("*.html") if path.is_file())
     random.Random(1).shuffle(found)
     return found[:count]
 
@@ -90,8 +90,15 @@ def measure(held: lake.Lake, task: WarcFile) -> None:
 def main() -> int:
     """Make or take a file, and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lake", type=Path, default=None)
+    parser.add_argument("--lake", type=Path, default=None, help="read the pages of its last cycle")
     parser.add_argument("--pages", type=int, default=2_000)
+    parser.add_argument(
+        "--documents",
+        type=Path,
+        metavar="FOLDER",
+        default=Path("/usr/share/doc"),
+        help="take the HTML files under FOLDER [/usr/share/doc]",
+    )
     asked = parser.parse_args()
     if asked.lake is not None:
         held = lake.open(asked.lake)
@@ -99,9 +106,12 @@ def main() -> int:
         for task in graph.files(held, settings, held.cycle):
             measure(held, task)
         return 0
-    pages = documents(asked.pages)
+    pages = documents(asked.documents, asked.pages)
     if not pages:
-        print("no HTML files under /usr/share/doc: name a lake with --lake", file=sys.stderr)
+        print(
+            f"no HTML files under {asked.documents}: name a folder with --documents or a lake with --lake",
+            file=sys.stderr,
+        )
         return 1
     folder = Path(tempfile.mkdtemp(prefix="noria-bench-"))
     try:

@@ -233,6 +233,8 @@ if __name__ == "__main__":
     parser.add_argument("--warm", type=int, default=120, help="days before counting begins")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    if arguments.days <= arguments.warm:
+        parser.error(f"--days {arguments.days} must be more than --warm {arguments.warm}")
     figures = {}
     for every, least in ((1.0, 600), (3.0, 600), (7.0, 6 * 3_600), (14.0, 6 * 3_600), (30.0, 6 * 3_600)):
         figures[every] = compare(

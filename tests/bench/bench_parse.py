@@ -1,11 +1,12 @@
 """CPU time of reading a page, stage by stage, on documentation pages of about 30 KB.
 
-Run it from the checkout: `python tests/bench/bench_parse.py [FOLDER]`. FOLDER holds HTML files; without it the
-pages of Debian's python3.11-doc are read. Prints microseconds a page, the best of five rounds.
+Run it from the checkout: `python -m tests.bench.bench_parse [--documents FOLDER]`. FOLDER holds HTML files; without it
+the pages of Debian's python3.11-doc are read. Prints microseconds a page, the best of five rounds.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -65,9 +66,21 @@ def join_all(hrefs: list[str]) -> None:
 
 
 def main() -> None:
-    pages = load(Path(sys.argv[1]) if len(sys.argv) > 1 else DOCUMENTATION)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--documents",
+        type=Path,
+        metavar="FOLDER",
+        default=DOCUMENTATION,
+        help=f"read the HTML files under FOLDER [{DOCUMENTATION}]",
+    )
+    folder = parser.parse_args().documents
+    pages = load(folder)
     if not pages:
-        sys.exit("no HTML files of 20 to 45 KB there: install python3.11-doc, or name a folder")
+        sys.exit(
+            f"no HTML files of 20 to 45 KB under {folder}: sudo apt install python3.11-doc, "
+            "or name a folder with --documents"
+        )
     hrefs = [hrefs_of(page) for page in pages]
     texts = [page_text(page, "utf-8") for page in pages]
     hashes = np.random.default_rng(1).integers(0, 2**64, 200_000, dtype=np.uint64)

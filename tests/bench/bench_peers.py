@@ -8,7 +8,6 @@ extracted, pages are kept (Scrapy: body length only; Crawlee: nothing; wget: WAR
 from __future__ import annotations
 
 import argparse
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -61,19 +60,31 @@ print(len(COUNT))
 """
 
 
-def timed(name: str, command: list[str], folder: Path, pages: int) -> None:
-    """Run a peer and print its pages a second, its start included."""
+def timed(name: str, command: list[str], folder: Path, pages: int) -> bool:
+    """Run a peer and print its pages a second, its start included, or why it failed; returns whether it went well.
+
+    wget ends with 8 where a page was an error, and counts nothing.
+    """
     began = time.monotonic()
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     took = time.monotonic() - began
-    last = done.stdout.strip().splitlines()[-1:] or ["?"]
-    print(f"{name:<18} {pages / took:8,.0f} pages/s   {pages:,} pages in {took:.1f} s ({last[0]} handled)")
+    if done.returncode not in (0, 8 if command[0] == "wget" else 0):
+        why = (done.stderr.strip().splitlines() or ["no word"])[-1]
+        print(f"{name:<18} failed with exit code {done.returncode}: {why}")
+        return False
+    handled = "".join(f" ({line} handled)" for line in done.stdout.strip().splitlines()[-1:])
+    print(f"{name:<18} {pages / took:8,.0f} pages/s   {pages:,} pages in {took:.1f} s{handled}")
+    return True
 
 
-def run(pages: int) -> None:
-    """Make the environment and the web, run each peer on its share of the pages."""
-    webserver.install()
-    home = Path(tempfile.mkdtemp(prefix="noria-peers-"))
+def run(pages: int, documents: Path | None) -> bool:
+    """Make the environment and the web, run each peer on its share of the pages; returns whether all went well."""
+    webserver.install(documents)
+    with tempfile.TemporaryDirectory(prefix="noria-peers-") as folder:
+        return _run(Path(folder), pages, documents)
+
+
+def _run(home: Path, pages: int, documents: Path | None) -> bool:
     venv.create(home / "venv", with_pip=True)
     python = str(home / "venv" / "bin" / "python")
     subprocess.run([python, "-m", "pip", "install", "-q", "--upgrade", "pip"], check=True)
@@ -81,7 +92,8 @@ def run(pages: int) -> None:
     (home / "spider.py").write_text(SCRAPY, encoding="utf-8")
     (home / "run_scrapy.py").write_text(RUN_SCRAPY, encoding="utf-8")
     (home / "run_crawlee.py").write_text(RUN_CRAWLEE, encoding="utf-8")
-    with webserver.served(home, 18_081):
+    well = []
+    with webserver.served(home, 18_081, documents):
         for name, share, command in (
             (
                 "wget --warc-file",
@@ -91,15 +103,15 @@ def run(pages: int) -> None:
             ("Scrapy", 1, [python, "run_scrapy.py"]),
             ("Crawlee", 1, [python, "run_crawlee.py"]),
         ):
-            urls = _urls(pages * share if name != "Crawlee" else pages // 2)
+            urls = _urls(pages * share if name != "Crawlee" else pages // 2, documents)
             (home / "urls.txt").write_text("\n".join(urls), encoding="utf-8")
             more = ["spider.py"] if name == "Scrapy" else []
-            timed(name, [*command, "urls.txt", *more], home, len(urls))
-    shutil.rmtree(home)
+            well.append(timed(name, [*command, "urls.txt", *more], home, len(urls)))
+    return all(well)
 
 
-def _urls(count: int) -> list[str]:
-    files = webserver.pages()
+def _urls(count: int, documents: Path | None) -> list[str]:
+    files = webserver.pages(documents)
     files = files[:: max(len(files) // count, 1)][:count]
     return [f"http://127.1.{place // 256 % 4}.{place % 256}:18081{path}" for place, path in enumerate(files)]
 
@@ -108,6 +120,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--pages", type=int, default=3_000)
-    run(parser.parse_args().pages)
-    sys.exit(0)
+    parser.add_argument(
+        "--pages", type=int, default=3_000, help="pages for Scrapy; wget four times, Crawlee half"
+    )
+    webserver.add_option(parser)
+    arguments = parser.parse_args()
+    sys.exit(0 if run(arguments.pages, arguments.documents) else 1)

@@ -5,9 +5,9 @@ The page is 30,000 bytes of HTML made from a seed, 90 links; gzip bodies are the
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -132,7 +132,9 @@ def seal_and_read_costs(folder: Path, pages: int) -> None:
 
 
 def main() -> None:
-    pages = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pages", type=int, nargs="?", default=400, help="pages a round [400]")
+    pages = parser.parse_args().pages
     with tempfile.TemporaryDirectory() as folder:
         spool_costs(Path(folder), pages)
         part_costs(pages)

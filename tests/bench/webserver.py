@@ -1,4 +1,4 @@
-"""The bench web: Debian's documentation as thousands of virtual hosts, served by nginx on loopback.
+"""The bench web: Debian's documentation, or HTML files of your own, as thousands of virtual hosts of nginx on loopback.
 
 Every host owns a run of neighbouring pages, so that links behave as on real sites. The server's log is the
 judge of politeness.
@@ -6,15 +6,20 @@ judge of politeness.
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
+from argparse import ArgumentParser
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import quote
 
 PACKAGES = (
     "python3.11-doc", "openjdk-17-doc", "rust-doc", "postgresql-doc-15", "libboost1.74-doc",
@@ -24,6 +29,8 @@ ADDRESSES = "127.1.0.0/20"
 """As many addresses as hosts; which has which is chance, so that some hosts share one, seven at most. With 1,024
 addresses the eleven hosts of one take 48 s at 250 ms a request, longer than the whole fetch."""
 SERVED = "/usr/share"
+PROGRAMS = {"nginx": "nginx-light", "wget": "wget"}
+"""Programs of the benches, and Debian's package of each."""
 
 
 @dataclass(frozen=True)
@@ -35,31 +42,71 @@ class BenchWeb:
     urls: list[str]
 
 
-def install() -> None:
-    """Install the documentation and nginx from Debian where they are missing."""
-    missing = [name for name in (*PACKAGES, "nginx-light", "wget") if not _installed(name)]
-    if missing:
-        subprocess.run(["apt-get", "update", "-qq"], check=True)
-        subprocess.run(["apt-get", "install", "-y", "-qq", *missing], check=True, stdout=subprocess.DEVNULL)
-
-
-def _installed(package: str) -> bool:
-    told = subprocess.run(["dpkg", "-s", package], capture_output=True, text=True, check=False)
-    return "Status: install ok installed" in told.stdout or (
-        package.startswith("nginx") and bool(shutil.which("nginx"))
+def add_option(parser: ArgumentParser) -> None:
+    """Add the option that names the pages."""
+    parser.add_argument(
+        "--documents",
+        type=Path,
+        metavar="FOLDER",
+        help="take the HTML files under FOLDER; without it Debian's documentation is installed, 1.4 GB",
     )
 
 
-def pages() -> list[str]:
-    """Return the documentation's HTML files, sorted."""
+def program(name: str) -> str | None:
+    """Return the path of a program, also where only root has its folder in PATH; None = it is not there."""
+    return shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin")))
+
+
+def install(documents: Path | None = None) -> None:
+    """Install nginx, wget and, where no `documents` are given, the documentation from Debian, what is missing of them.
+
+    Without root or apt-get it ends with the command that would install them.
+    """
+    missing = [package for name, package in PROGRAMS.items() if not program(name)]
+    if documents is None:
+        missing += [package for package in PACKAGES if not _installed(package)]
+    if not missing:
+        return
+    if os.geteuid() or not shutil.which("apt-get"):
+        sys.exit(
+            f"the bench needs what Debian calls {' '.join(missing)}: sudo apt install {' '.join(missing)}"
+            + ("" if documents else "; or name a folder of HTML files with --documents")
+        )
+    subprocess.run(["apt-get", "update", "-qq"], check=True)
+    subprocess.run(
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def _installed(package: str) -> bool:
+    if not shutil.which("dpkg"):
+        return False
+    told = subprocess.run(["dpkg", "-s", package], capture_output=True, text=True, check=False)
+    return "Status: install ok installed" in told.stdout
+
+
+def pages(documents: Path | None = None) -> list[str]:
+    """Return the URL paths of the HTML files under `documents`, sorted; None = those of Debian's documentation."""
+    if documents is not None:
+        return [quote(str(path)) for path in html_files(documents)]
     listed = subprocess.run(["dpkg", "-L", *PACKAGES], capture_output=True, text=True, check=True).stdout
     files = {line for line in listed.splitlines() if line.endswith(".html") and line.startswith(SERVED)}
     return sorted(path for path in files if Path(path).is_file() and not Path(path).is_symlink())
 
 
-def web(hosts: int, port: int, limit: int = 0) -> BenchWeb:
+def html_files(folder: Path) -> list[Path]:
+    """Return the HTML files under a folder, absolute and sorted; ends the program if there is none."""
+    found = sorted(
+        path for path in folder.absolute().rglob("*.html") if path.is_file() and not path.is_symlink()
+    )
+    return found or sys.exit(f"no HTML files under {folder}: name another folder with --documents")
+
+
+def web(hosts: int, port: int, limit: int = 0, documents: Path | None = None) -> BenchWeb:
     """Deal the pages to the hosts in runs; `limit` takes that many pages, evenly, 0 = all."""
-    files = pages()
+    files = pages(documents)
     if limit:
         files = files[:: max(len(files) // limit, 1)][:limit]
     run = -(-len(files) // hosts)
@@ -72,14 +119,19 @@ def _addresses() -> list[str]:
 
 
 @contextmanager
-def served(folder: Path, port: int) -> Iterator[Path]:
-    """Run nginx with its log in `folder` until the block ends; yields the log's path."""
+def served(folder: Path, port: int, documents: Path | None = None) -> Iterator[Path]:
+    """Run nginx with its log in `folder` until the block ends; yields the log's path.
+
+    Documents of your own are read as you: nginx started by root would read them as nobody, who may not.
+    """
     log = folder / "access.log"
+    shown = SERVED if documents is None else documents.absolute()
+    user = "user root;" if documents is not None and not os.geteuid() else ""
     listens = "\n".join(f"listen {address}:{port};" for address in _addresses())
     conf = folder / "nginx.conf"
     conf.write_text(
         f"""
-daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log;
+daemon off; {user} worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log;
 worker_rlimit_nofile 60000;
 events {{ worker_connections 30000; }}
 http {{
@@ -89,31 +141,36 @@ http {{
   client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;
   uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
   server {{ {listens}
-    root /; location {SERVED}/ {{ }} location / {{ return 404; }}
+    root /; location "{shown}/" {{ }} location / {{ return 404; }}
     location = /robots.txt {{ return 200 "User-agent: *\\nDisallow: /private/\\n"; }} }}
 }}""",
         encoding="utf-8",
     )
-    process = subprocess.Popen(["nginx", "-c", str(conf)], stderr=subprocess.DEVNULL)
+    (folder / "nginx.pid").unlink(missing_ok=True)  # a kept folder may hold that of a killed one
+    process = subprocess.Popen([program("nginx") or "nginx", "-c", str(conf)], stderr=subprocess.DEVNULL)
     try:
-        _await_port(port)
+        _await(process, folder, port)
         yield log
     finally:
         process.terminate()
         process.wait()
 
 
-def _await_port(port: int) -> None:
-    import socket
-    import time
-
+def _await(process: subprocess.Popen[bytes], folder: Path, port: int) -> None:
+    """Wait until nginx has all its ports: it writes nginx.pid then; another server may hold some of them."""
     for _ in range(200):
+        if process.poll() is not None:
+            break
         try:
-            socket.create_connection(("127.1.0.0", port), timeout=1).close()
-            return
+            if (folder / "nginx.pid").exists():
+                socket.create_connection(("127.1.0.0", port), timeout=1).close()
+                return
         except OSError:
-            time.sleep(0.05)
-    sys.exit("nginx did not start")
+            pass
+        time.sleep(0.05)
+    log = folder / "error.log"
+    told = log.read_text(encoding="utf-8").splitlines()[-1:] if log.exists() else ["it left no word"]
+    sys.exit(f"nginx did not start on port {port}: {' '.join(told)}")
 
 
 @dataclass(frozen=True)

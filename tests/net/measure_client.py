@@ -6,9 +6,9 @@ microseconds of this process a page, for our fetcher (kept and new connections) 
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import multiprocessing
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from multiprocessing.connection import Connection
@@ -88,10 +88,14 @@ async def measure(url: str, pages: int) -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "pages", type=int, nargs="?", default=10_000, help="pages of each kind, 100 or more [10000]"
+    )
+    pages = parser.parse_args().pages
     hear, tell = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(tell,), daemon=True)
     server.start()
-    pages = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     uvloop.run(measure(f"http://127.0.0.1:{hear.recv()}/page.html", pages))
     server.terminate()
     server.join()
