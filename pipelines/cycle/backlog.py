@@ -18,8 +18,8 @@ from pipelines.cycle.frontier import Ints, column, rank_rows
 from pipelines.cycle.turn import Turn
 from pipelines.rules import ladder, priority
 
-FEW_ROWS = 20_000
-"""A bucket's backlog up to this size has no rungs: it is read and written in a tenth of a second."""
+FEW_ROWS = 5_000
+"""A bucket's backlog up to this size has no rungs: it is read and written in a fiftieth of a second."""
 
 
 class Ranked(NamedTuple):

@@ -19,10 +19,8 @@ from pipelines.cycle.frontier import Ints, column, slice_by_key
 from pipelines.cycle.shelving import Shelved
 from pipelines.cycle.turn import Turn
 from pipelines.rules import urls
-from pipelines.rules.shelfday import joined_days, shelf_days
-
-FILE_ROWS = 1_000
-"""Rows of the later shelf that are worth a file of their own: writing a file costs what writing as many rows does."""
+from pipelines.rules.filing import joined
+from pipelines.rules.shelfday import shelf_days
 
 
 class BucketFiles:
@@ -55,10 +53,12 @@ class BucketFiles:
     def _backlog(self, shelved: Shelved, books: pa.Table) -> None:
         for rows, new in ((shelved.backlog, False), (shelved.more, True)):
             rungs = rungs_of(self._turn, rows, books, behind=new)
-            for rung in np.unique(rungs).tolist():
-                for bucket, mine in self._by_bucket(rows.filter(pa.array(rungs == rung))):
-                    self._write("frontier_backlog", mine, bucket, rung=rung)
-                    self._count("backlog", bucket, mine.num_rows)
+            for bucket, mine in self._by_bucket(rows.append_column("rung", pa.array(rungs))):
+                under = joined(column(mine, "rung"))
+                for rung in np.unique(under).tolist():
+                    on_it = mine.filter(pa.array(under == rung)).drop_columns("rung")
+                    self._write("frontier_backlog", on_it, bucket, rung=rung)
+                self._count("backlog", bucket, mine.num_rows)
         for number, file in enumerate(shelved.stays):
             kept = runs.renamed(
                 self._turn.root, "frontier_backlog", file, cycle=self._turn.cycle, part=f"s{number}"
@@ -75,8 +75,7 @@ class BucketFiles:
         for bucket, mine in self._by_bucket(rows.sort_by("url_key")):
             self._rows["later"][str(bucket)] = mine.num_rows
             due = column(mine, "due_at") // 86_400_000
-            days = shelf_days(due, bucket=bucket, today=self._turn.today)
-            days = joined_days(days, least=FILE_ROWS)
+            days = joined(shelf_days(due, bucket=bucket, today=self._turn.today))
             for day in sorted(set(days.tolist())):
                 self._write("frontier_later", mine.filter(pa.array(days == day)), bucket, due_day=int(day))
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.rules.shelfday import NEAR_DAYS, SLOT_DAYS, joined_days, shelf_days
+from pipelines.rules.shelfday import NEAR_DAYS, SLOT_DAYS, shelf_days
 
 TODAY = 20_000
 AHEAD = st.lists(st.integers(-400, 4_000), min_size=1, max_size=50)
@@ -39,15 +39,3 @@ def test_p7_few_files_lie_ahead() -> None:
     assert len(set(shelf_days(due, bucket=3, today=TODAY).tolist())) == 21
     starts = {int(shelf_days(np.array([TODAY + 60]), bucket=bucket, today=TODAY)[0]) for bucket in range(7)}
     assert len(starts) == SLOT_DAYS
-
-
-@given(ahead=AHEAD, least=st.integers(1, 60))
-def test_p7_days_are_joined_until_they_are_worth_a_file(ahead: list[int], least: int) -> None:
-    days = TODAY + np.array(ahead, dtype=np.int64)
-    under = joined_days(days, least=least)
-    assert (under <= days).all(), "never found too late"
-    assert set(under.tolist()) <= set(days.tolist())
-    filed, rows = np.unique(under, return_counts=True)
-    assert (rows[:-1] >= least).all(), "no file but the last is smaller"
-    assert (np.diff(under[np.argsort(days, kind="stable")]) >= 0).all(), "in the order of their days"
-    assert len(filed) <= 1 + len(days) // least
