@@ -171,22 +171,29 @@ def put_if_absent(path: Path | str, data: bytes) -> bool:
 
 
 def write_parquet(
-    path: Path | str, table: pa.Table, schema: Table, *, sorted_by: Sequence[str] | None = None
+    path: Path | str,
+    table: pa.Table,
+    schema: Table,
+    *,
+    sorted_by: Sequence[str] | None = None,
+    partition: Mapping[str, int | str] | None = None,
 ) -> FileStats:
     """Write rows as a data file of a lake table: whole, durable, in the order given.
 
-    table: every column of `schema` but the partition columns (these may be there and are dropped).
+    table: every column of `schema` but the partition columns (these may be there and are dropped). partition: a value for
+    each partition column of the schema; None = the file does without them.
     sorted_by: the order that the rows are in; None = as the schema says. Checked: rows in another order
     raise DamagedFile. Integer sort keys are stored as DELTA_BINARY_PACKED, everything as zstd.
     """
     order = tuple(schema.sorted_by if sorted_by is None else sorted_by)
     rows = conform(table, schema)
+    kept = rows if partition is None else stored(rows, schema, partition)
     check_sorted(rows, order, str(path))
     final = Path(path)
     with temporary(final) as tmp:
-        with parquet_writer(tmp, schema, order) as writer:
+        with parquet_writer(tmp, schema, order, kept.schema) as writer:
             if rows.num_rows:
-                writer.write_table(rows, row_group_size=ROW_GROUP)
+                writer.write_table(kept, row_group_size=ROW_GROUP)
         size = tmp.stat().st_size
         publish(tmp, final)
     return FileStats(size, rows.num_rows, column_stats(rows, order))
@@ -203,7 +210,7 @@ def write_data(
 
     relative: from `Layout.data_path`. partition: a value for each partition column of the schema.
     """
-    stats = write_parquet(table_root / relative, table, schema)
+    stats = write_parquet(table_root / relative, table, schema, partition=partition or {})
     values = {name: str(value) for name, value in (partition or {}).items()}
     return Add(relative, stats.size, stats.rows, values, stats.stats)
 
@@ -218,6 +225,15 @@ def conform(table: pa.Table, schema: Table) -> pa.Table:
     return table.select(target.names).cast(target)
 
 
+def stored(rows: pa.Table, schema: Table, partition: Mapping[str, int | str]) -> pa.Table:
+    """Return rows with the columns of `file_schema` as a file holds them: each partition column is one value."""
+    for name in schema.partitions:
+        field = schema.arrow.field(name)
+        value = pa.scalar(partition[name]).cast(field.type)
+        rows = rows.append_column(field, pa.repeat(value, rows.num_rows))
+    return rows
+
+
 def widened(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the rows with just the columns of a schema: one that an older file lacks is null."""
     columns = [
@@ -229,9 +245,11 @@ def widened(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def parquet_writer(path: Path, schema: Table, order: Sequence[str]) -> pq.ParquetWriter:
-    """Open a Parquet writer with the lake's encodings for a table sorted by `order`."""
-    target = schema.file_schema
+def parquet_writer(
+    path: Path, schema: Table, order: Sequence[str], target: pa.Schema | None = None
+) -> pq.ParquetWriter:
+    """Open a Parquet writer with the lake's encodings for a table sorted by `order`; target: None = `stored_schema`."""
+    target = schema.stored_schema if target is None else target
     packed = [name for name in order if pa.types.is_integer(target.field(name).type)]
     sorting = [pq.SortingColumn(target.get_field_index(name)) for name in order if _flat_before(target, name)]
     return pq.ParquetWriter(
@@ -239,7 +257,9 @@ def parquet_writer(path: Path, schema: Table, order: Sequence[str]) -> pq.Parque
         target,
         compression="zstd",
         compression_level=1,
-        use_dictionary=[name for name in target.names if name in REPEATING and name not in packed],
+        use_dictionary=[
+            name for name in target.names if name in (*REPEATING, *schema.partitions) and name not in packed
+        ],
         column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED") or None,
         write_page_index=True,
         store_schema=False,

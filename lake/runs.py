@@ -25,6 +25,7 @@ from lake.files import (
     column_stats,
     parquet_writer,
     publish,
+    stored,
     temporary,
     widened,
     write_data,
@@ -167,7 +168,7 @@ def merge_runs(
     with temporary(final) as tmp:
         with parquet_writer(tmp, spec, spec.sorted_by) as writer:
             for slab in _merged(files, spec):
-                writer.write_table(slab, row_group_size=ROW_GROUP)
+                writer.write_table(stored(slab, spec, values), row_group_size=ROW_GROUP)
                 stats.append(column_stats(slab, spec.sorted_by))
                 rows += slab.num_rows
         size = tmp.stat().st_size

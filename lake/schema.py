@@ -39,8 +39,16 @@ class Table:
 
     @cached_property
     def file_schema(self) -> pa.Schema:
-        """The Arrow schema of a file: partition columns live in the Delta log, not in the file."""
+        """The Arrow schema of what a file alone tells: partition columns are told by the Delta log."""
         return pa.schema([field for field in self.arrow if field.name not in self.partitions])
+
+    @cached_property
+    def stored_schema(self) -> pa.Schema:
+        """The Arrow schema of a file as it is written: the partition columns stand behind the others once more.
+
+        Delta allows it, and readers that do not ask the log for them (Polars) find them there. Older files have none.
+        """
+        return pa.schema([*self.file_schema, *(self.arrow.field(name) for name in self.partitions)])
 
 
 def _columns(*rows: tuple[str, pa.DataType, str]) -> tuple[Column, ...]:

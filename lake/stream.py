@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from lake.errors import LakeError
-from lake.files import Add, check_sorted, column_stats, conform, parquet_writer, publish, temporary
+from lake.files import Add, check_sorted, column_stats, conform, parquet_writer, publish, stored, temporary
 from lake.schema import Table
 
 
@@ -45,7 +45,7 @@ class StreamedFile:
         edge = rows.slice(0, 1) if self._last is None else pa.concat_tables([self._last, rows.slice(0, 1)])
         check_sorted(edge, self._spec.sorted_by, str(self._final))
         check_sorted(rows, self._spec.sorted_by, str(self._final))
-        self._writer.write_table(rows)
+        self._writer.write_table(stored(rows, self._spec, self._partition))
         self._stats.append(column_stats(rows, self._spec.sorted_by))
         self._last = rows.slice(rows.num_rows - 1)
         self._rows += rows.num_rows

@@ -66,7 +66,7 @@ def _footer_fault(footer: pq.FileMetaData, spec: Table, add: Add, older: bool) -
 
 
 def _columns_fault(found: pa.Schema, spec: Table, older: bool) -> str | None:
-    wanted = spec.file_schema
+    wanted = spec.stored_schema
     if not older and found.names != wanted.names:
         return f"its columns are {found.names}"
     for name in found.names:

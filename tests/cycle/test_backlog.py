@@ -19,7 +19,7 @@ from lake.snapshot import Lake
 from pipelines import config
 from pipelines.app.simulate_cmd import BASE
 from pipelines.cluster import Task, Work
-from pipelines.cycle import allot, backlog, open
+from pipelines.cycle import allot, backlog, bucketfiles, open
 from pipelines.cycle.frontier import STATE
 from pipelines.cycle.shelving import Shelved
 from pipelines.cycle.turn import Turn
@@ -64,6 +64,9 @@ def turned(folder: Path, monkeypatch: pytest.MonkeyPatch, *, few: int) -> list[d
     """Turn some cycles in which hosts know far more than they may be asked; return what each left."""
     monkeypatch.setattr(backlog, "FEW_ROWS", few)
     monkeypatch.setattr(allot, "READY_LEAST", 0)
+    monkeypatch.setattr(
+        bucketfiles, "joined", lambda places: places
+    )  # every rung is worth a file, however few its rows
     monkeypatch.setattr(simulation, "ProcessRunner", Here)
     left = []
 

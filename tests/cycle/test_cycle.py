@@ -6,8 +6,11 @@ import csv
 import json
 from collections.abc import Iterator
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from lake.schema import DERIVED, TABLES
 from pipelines.net import warc
 from pipelines.rules import urls
 from pipelines.toyweb import Kind, Mix, ToyWeb, judge, serve_in_thread
@@ -171,3 +174,14 @@ def test_the_host_table_counts_pages_and_bytes(crawled: Crawl) -> None:
         "select host, count(*) n from captures where kind = 'page' and outcome = 'ok' group by host"
     )
     assert told == {row["host"]: row["n"] for row in counted}
+
+
+def test_a_file_alone_tells_its_partition_as_the_log_does(crawled: Crawl) -> None:
+    """Polars reads partition columns from the files, and finds nulls where they are absent."""
+    for table in TABLES:
+        for file in crawled.lake.files(table.name) if table.partitions and table not in DERIVED else []:
+            rows = pq.read_table(file.path, columns=list(table.partitions), partitioning=None)
+            assert rows.schema == pa.schema([table.arrow.field(name) for name in table.partitions])
+            assert set(map(tuple, map(dict.values, rows.to_pylist()))) == {
+                tuple(file.partition[name] for name in table.partitions)
+            }

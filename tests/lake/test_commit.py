@@ -118,7 +118,8 @@ def test_row_groups_out_of_order_are_refused(tmp_path: Path) -> None:
     lake = new_lake(tmp_path)
     path = lake.layout.table("seen") / "c000001/b0000-p0.parquet"
     path.parent.mkdir()
-    pq.write_table(pa.table({"url_key": [5, 6, 1, 2]}), path, row_group_size=2)
+    rows = pa.table({"url_key": [5, 6, 1, 2], "bucket": pa.array([0] * 4, pa.int32())})
+    pq.write_table(rows, path, row_group_size=2)
     add = Add("c000001/b0000-p0.parquet", path.stat().st_size, 4, {"bucket": "0"})
     with pytest.raises(DamagedFile, match="row groups are not sorted"):
         commit.commit_table(lake.root, "seen", cycle=1, adds=[add], replace=None)
