@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -220,7 +221,20 @@ def _join(scheduler: str) -> DaskRunner:
     return DaskRunner(client, None, slots)
 
 
+def require_loopback(*, seconds: float = 2.0) -> None:
+    """Raise Failure where this machine cannot talk to itself: its workers could not reach their scheduler."""
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=seconds).close()
+    except OSError as error:
+        raise Failure(
+            f"this machine cannot talk to itself at 127.0.0.1 ({error.strerror or error}), as the processes of a cycle must; "
+            "bring the loopback interface up: ip link set lo up"
+        ) from error
+
+
 def _local(workers: int, memory_bytes: int, dashboard_port: int) -> DaskRunner:
+    require_loopback()
     import warnings
 
     from distributed import Client, LocalCluster

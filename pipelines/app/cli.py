@@ -398,8 +398,14 @@ def conf_default() -> None:
 def export(  # noqa: PLR0913  an option each
     what: Annotated[str, typer.Argument(metavar="pages|links|hosts|captures", help="What to export.")],
     to: Annotated[
-        str, typer.Option("--to", metavar="FORMAT", help="parquet, csv, jsonl, warc or wacz.")
-    ] = "parquet",
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help="parquet, csv, jsonl, warc or wacz. \\[as --out ends, else parquet]",
+            show_default=False,
+        ),
+    ] = None,
     cycle: Annotated[
         str | None,
         typer.Option("--cycle", metavar="N|N-M|last", help="Which cycles. \\[all]", show_default=False),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import lake
+from lake.errors import QueryError
 from lake.files import publish, temporary
 from pipelines.app.cycles import cycles_of
 from pipelines.app.lakes import place
@@ -17,6 +19,9 @@ from pipelines.app.progress import Bar
 from pipelines.export.run import FORMATS, SUFFIX, Exported, export
 from pipelines.export.selection import WHATS, Selection
 from pipelines.failure import Misuse
+
+ENDINGS = (*((one, ending) for one, ending in SUFFIX.items()), ("jsonl", ".ndjson"))
+"""Formats by the ends of file names."""
 
 if TYPE_CHECKING:
     from lake import Lake
@@ -30,22 +35,32 @@ def run(
     cycle: str | None,
     where: str | None,
     columns: str | None,
-    to: str,
+    to: str | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Export and say what was written, on standard error where the rows go to standard output."""
+    """Export and say what was written, unless the rows go to standard output.
+
+    to: None = as the ending of `out` says. A link is followed; what is no file (a pipe, a device) is written to as it is.
+    """
+    to = format_of(to, out)
     held, selection = _selection(place(settings, make=False), what, cycle, where, columns, to)
     path = out or Path(f"{what}{SUFFIX[to]}")
     if path == Path("-"):
-        _refuse_stdout(to)
+        _refuse_stream(path, to)
         with open(os.dup(sys.stdout.fileno()), "wb") as sink:
             _export(held, selection, to, sink)
         return
-    with temporary(path.absolute()) as tmp:
+    if path.exists() and not path.is_file():
+        _refuse_stream(path, to)
+        with path.open("wb") as sink:
+            _export(held, selection, to, sink)
+        return
+    final = _outside(path.resolve(), held)
+    with temporary(final) as tmp:
         with tmp.open("w+b") as sink:
-            done = _export(held, selection, to, sink)
-        publish(tmp, path.absolute())
+            done = _export(held, selection, to, sink, name=path.name)
+        publish(tmp, final)
     size = path.stat().st_size
     if as_json:
         print(json.dumps({"file": str(path), "rows": done.rows, "originals": done.originals, "bytes": size}))
@@ -60,8 +75,6 @@ def _selection(
 ) -> tuple[Lake, Selection]:
     if what not in WHATS:
         raise Misuse(f"export {what}: what can be exported are {', '.join(WHATS)}")
-    if to not in FORMATS:
-        raise Misuse(f"--to {to}: the formats are {', '.join(FORMATS)}")
     if columns and to in ("warc", "wacz"):
         raise Misuse(f"--columns: a {to} holds whole records; leave the option out")
     cycles = cycles_of(cycle, last=newest.cycle)
@@ -73,12 +86,43 @@ def _selection(
     return newest, Selection(what, tuple(cycles) if cycles is not None else None, where, names)
 
 
-def _export(held: Lake, selection: Selection, to: str, sink: BinaryIO) -> Exported:
+def format_of(to: str | None, out: Path | None) -> str:
+    """Return the format: `to`, or what the file's ending says; raises Misuse where the two do not agree."""
+    if to is not None and to not in FORMATS:
+        raise Misuse(f"--to {to}: the formats are {', '.join(FORMATS)}")
+    name = out.name.lower() if out else ""
+    said = next((one for one, ending in ENDINGS if name.endswith(ending)), None)
+    if name.endswith(".warc"):
+        raise Misuse(f"--out {out}: a WARC is written gzipped; name it {out}.gz")
+    if to and said and to != said:
+        raise Misuse(
+            f"--out {out} --to {to}: the name ends like {said}; leave --to out, or end it {SUFFIX[to]}"
+        )
+    return to or said or "parquet"
+
+
+def _outside(path: Path, held: Lake) -> Path:
+    """Return the path; raises Misuse for one inside the lake, whose files are not to be replaced."""
+    if path.is_relative_to(held.root.resolve()):
+        raise Misuse(f"--out {path}: that is inside the lake; name a file outside it")
+    return path
+
+
+def _export(held: Lake, selection: Selection, to: str, sink: BinaryIO, *, name: str = "") -> Exported:
     noun = "records" if to in ("warc", "wacz") else "rows"
     with Bar("export", noun) as bar:
-        return export(held, selection, to, sink, told=bar.show, software=f"Noria/{version('noria')}")
+        software = f"Noria/{version('noria')}"
+        try:
+            return export(held, selection, to, sink, told=bar.show, software=software, name=name)
+        except QueryError as error:
+            if selection.where is None:
+                raise
+            raise Misuse(f"--where {shlex.quote(selection.where)}: {error}") from error
 
 
-def _refuse_stdout(to: str) -> None:
+def _refuse_stream(path: Path, to: str) -> None:
+    if path.is_dir():
+        raise Misuse(f"--out {path}: that is a folder; name a file")
     if to not in ("csv", "jsonl"):
-        raise Misuse(f"--out -: a {to} cannot go to standard output, csv and jsonl can; name a file")
+        where = "standard output" if path == Path("-") else "what is no file"
+        raise Misuse(f"--out {path}: a {to} cannot go to {where}, csv and jsonl can; name a file")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -62,5 +63,5 @@ def words(report: ExtractReport, lake: str) -> list[str]:
     )
     return [
         f"{report.pages:,} pages of {named} from {report.files:,} WARC files{unread}",
-        f"open them: {program()} export pages --lake {lake} --to parquet",
+        f"open them: {program()} export pages --lake {shlex.quote(str(lake))} --to parquet",
     ]

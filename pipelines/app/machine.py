@@ -241,7 +241,9 @@ def dashboard(settings: Settings) -> Finding:
     try:
         runner = cluster.start(scheduler=scheduler, workers=1, memory_bytes=0, dashboard_port=0, tries=1)
     except (Failure, OSError) as error:
-        return Finding("dashboard", BAD, f"no cluster: {error}", "noria doctor --debug shows where")
+        return Finding(
+            "dashboard", BAD, f"no cluster: {error}", "mend that; noria doctor --debug shows where"
+        )
     try:
         told = list(
             serve.links(runner.dashboard or "", runner.serve, _existing(Path(settings.lake.path).absolute()))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -116,7 +117,13 @@ class PlainReporter:
 
     def _print(self, line: str) -> None:
         self._said = self._clock()
-        print(line, file=self._out, flush=True)
+        try:
+            print(line, file=self._out, flush=True)
+        except BrokenPipeError:  # `noria cycle | head`: a crawl does not end because nobody listens any more
+            self._out = open(os.devnull, "w")  # noqa: SIM115  it is open as long as the process is
+            if sys.stdout.closed or not sys.stdout.isatty():
+                sys.stdout = self._out  # the interpreter flushes it when it ends
+            print("noria: nobody reads this output any more; the cycle goes on", file=sys.stderr)
 
 
 def reporter(*, as_json: bool, lake: str, out: TextIO | None = None) -> Reporter:

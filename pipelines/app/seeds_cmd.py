@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -73,7 +74,7 @@ def metadata_of(
 def summary(added: Added, lake: str) -> str:
     """Say how many seeds wait in the inbox now, and what comes next."""
     refused = f", {added.refused:,} lines refused (told above)" if added.refused else ""
-    return f"{added.added:,} seeds in the inbox of {lake}{refused}; the next cycle takes them in: {program()} cycle --lake {lake}"
+    return f"{added.added:,} seeds in the inbox of {lake}{refused}; the next cycle takes them in: {program()} cycle --lake {shlex.quote(lake)}"
 
 
 def scan(settings: Settings, networks: list[str], ports: str, *, as_json: bool) -> None:

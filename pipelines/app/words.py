@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -129,15 +130,17 @@ def _time_of(seconds: Mapping[str, float]) -> str:
 def ready_lines(lake: str) -> Iterator[tuple[str, str]]:
     """Yield three lines, ready to be run, that open the lake: with SQL, with pandas, in a notebook."""
     python = _python()
-    opened = f"lake.open('{lake}')"
+    opened = f"lake.open({lake!r})"
     query = "select outcome, count(*) as n from captures group by outcome order by n desc"
-    yield "SQL", f"{python} -c \"import lake; print({opened}.sql('{query}').to_pandas())\""
     columns = "['url', 'fetch_status', 'title']"
-    yield (
-        "pandas",
-        f"{python} -c \"import lake; print({opened}.read('captures', columns={columns}).to_pandas())\"",
-    )
+    for label, rows in (("SQL", f".sql('{query}')"), ("pandas", f".read('captures', columns={columns})")):
+        yield label, f"{python} -c " + _quoted(f"import lake; print({opened}{rows}.to_pandas())")
     yield "notebook", f"import lake; captures = {opened}.read('captures').to_pandas()"
+
+
+def _quoted(code: str) -> str:
+    """Return Python code as one word of a shell line: in double quotes, easy to read, where they change nothing."""
+    return f'"{code}"' if not set(code) & set('"$`\\!') else shlex.quote(code)
 
 
 def program() -> str:

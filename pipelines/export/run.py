@@ -31,11 +31,18 @@ class Exported:
 
 
 def export(
-    lake: Lake, selection: Selection, to: str, sink: BinaryIO, *, told: Progress, software: str
+    lake: Lake,
+    selection: Selection,
+    to: str,
+    sink: BinaryIO,
+    *,
+    told: Progress,
+    software: str,
+    name: str = "",
 ) -> Exported:
     """Write a selection in one of FORMATS to a stream that need not seek (a WACZ: must).
 
-    told: is told of the rows so far, and of all. Raises QueryError for a condition that is no SQL, Misuse for
+    told: is told of the rows so far, and of all. name: of the file, which a WARC holds too. Raises QueryError for a condition that is no SQL, Misuse for
     columns or formats that do not go together, Failure for a record that cannot be read.
     """
     total = _total(lake, selection, to)
@@ -43,7 +50,9 @@ def export(
         schema, batches = lake.stream(selection.query(lake))
         return Exported(write(batches, schema, to, sink, lambda rows: told(rows, total)))
     if to == "warc":
-        copied = _warc(lake, selection, sink, "data.warc.gz", software, lambda rows: told(rows, total))
+        copied = _warc(
+            lake, selection, sink, name or "data.warc.gz", software, lambda rows: told(rows, total)
+        )
         return Exported(copied[0], copied[1])
     return _wacz(lake, selection, sink, software, lambda rows: told(rows, total))
 

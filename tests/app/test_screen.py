@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import io
 import json
+import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -153,3 +157,29 @@ def test_times_say_how_far_off_they_are() -> None:
 
 def test_three_lines_open_the_result() -> None:
     assert [label for label, _ in ready_lines("l")] == ["SQL", "pandas", "notebook"]
+
+
+@pytest.mark.parametrize("name", ["data/lake", "with blank", "it's", 'a "b"', "$HOME `ls` \\n!"])
+def test_the_lines_name_the_lake_whatever_its_name(name: str) -> None:
+    """A shell gives Python what was meant: the line is run with `lake.open` replaced by a print of its argument."""
+    for label, line in ready_lines(name):
+        code = shlex.split(line)[-1] if label != "notebook" else line
+        call = next(
+            node
+            for node in ast.walk(ast.parse(code))
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "open"
+        )
+        assert ast.literal_eval(call.args[0]) == name
+
+
+def test_a_cycle_goes_on_when_nobody_reads_its_output(capsys: pytest.CaptureFixture[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w") as out:
+        told = PlainReporter(out)
+        told.message("one")
+        told.message("two")
+        told.final(Report())
+        with contextlib.suppress(BrokenPipeError):
+            out.close()
+    assert capsys.readouterr().err.count("the cycle goes on") == 1

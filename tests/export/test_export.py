@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -226,7 +227,7 @@ def run(root: Path, what: str, **asked: Any) -> None:
         "cycle": None,
         "where": None,
         "columns": None,
-        "to": "parquet",
+        "to": None,
         "out": None,
         "as_json": False,
         **asked,
@@ -246,8 +247,40 @@ def test_the_command_writes_a_file_and_says_so(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "pages.wacz"]
 
 
+def test_the_ending_of_the_name_is_the_format(crawled: Lake, tmp_path: Path) -> None:
+    first = {
+        "a.csv": b'"host"',
+        "b.jsonl": b'{"host"',
+        "c.ndjson": b'{"host"',
+        "d.parquet": b"PAR1",
+        "e": b"PAR1",
+    }
+    for name, begin in first.items():
+        run(crawled.root, "hosts", columns="host", out=tmp_path / name)
+        assert (tmp_path / name).read_bytes().startswith(begin), name
+    run(crawled.root, "pages", out=tmp_path / "F.WARC.GZ", where="depth = 0")
+    assert records((tmp_path / "F.WARC.GZ").read_bytes())[0].rec_headers["WARC-Filename"] == "F.WARC.GZ"
+
+
+def test_only_files_outside_the_lake_are_replaced(crawled: Lake, tmp_path: Path) -> None:
+    pipe, file, link = tmp_path / "pipe", tmp_path / "kept.csv", tmp_path / "link.csv"
+    os.mkfifo(pipe)
+    file.write_text("old")
+    link.symlink_to(file)
+    with open(os.open(pipe, os.O_RDWR | os.O_NONBLOCK), "rb") as reader:
+        run(crawled.root, "hosts", columns="host", to="csv", out=pipe)
+        assert os.read(reader.fileno(), 1 << 16).startswith(b'"host"')
+    run(crawled.root, "hosts", columns="host", out=link)
+    assert link.is_symlink() and file.read_text().startswith('"host"')
+    before = (crawled.root / "noria.json").read_bytes()
+    for inside in (crawled.root / "noria.json", crawled.root / "new.csv"):
+        with pytest.raises(Misuse, match="inside the lake"):
+            run(crawled.root, "hosts", to="csv" if inside.suffix == ".csv" else None, out=inside)
+    assert (crawled.root / "noria.json").read_bytes() == before
+
+
 def test_a_failed_export_leaves_no_file(crawled: Lake, tmp_path: Path) -> None:
-    with pytest.raises(QueryError):
+    with pytest.raises(Misuse, match="--where nonsense: "):
         run(crawled.root, "pages", where="nonsense", out=tmp_path / "x.parquet")
     assert not list(tmp_path.iterdir())
 
@@ -263,6 +296,10 @@ def test_a_failed_export_leaves_no_file(crawled: Lake, tmp_path: Path) -> None:
         ("pages", {"columns": "url,txet"}, "pages have no such column"),
         ("pages", {"to": "warc", "columns": "url"}, "leave the option out"),
         ("pages", {"to": "parquet", "out": Path("-")}, "cannot go to standard output"),
+        ("pages", {"to": "parquet", "out": Path("pages.csv")}, "ends like csv"),
+        ("pages", {"to": "warc", "out": Path("pages.warc")}, r"name it pages\.warc\.gz"),
+        ("pages", {"out": Path("/dev/null")}, "a parquet cannot go to what is no file"),
+        ("pages", {"out": Path("/")}, "that is a folder"),
     ],
 )
 def test_what_cannot_be_is_told_with_what_can(
