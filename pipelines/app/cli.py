@@ -453,7 +453,15 @@ def report(
     cycle: Annotated[
         str | None, typer.Option("--cycle", metavar="N", help="Which cycle. \\[the last]", show_default=False)
     ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to write.")] = Path("reports"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FOLDER",
+            help="Where to write. \\[reports/ and the lake's name]",
+            show_default=False,
+        ),
+    ] = None,
     lake: Lake = None,
     conf: Conf = None,
     pairs: Set = None,

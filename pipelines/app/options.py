@@ -60,7 +60,7 @@ Window = Annotated[
 ]
 MaxPages = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Plan no more URLs than this. \\[no limit]", show_default=False),
+    typer.Option(metavar="N", help="Plan no more URLs than this; 0 = no limit. \\[0]", show_default=False),
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else.", rich_help_panel=WHERE)

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from pipelines.config import Settings
 
 
-def run(settings: Settings, cycle: str | None, out: Path, *, as_json: bool) -> None:
-    """Write the reports of a cycle and say where they are."""
+def run(settings: Settings, cycle: str | None, out: Path | None, *, as_json: bool) -> None:
+    """Write the reports of a cycle into a folder of `out` and say where they are; None = `reports/` and the lake's name."""
     newest = place(settings, make=False)
     if not newest.cycle:
         raise Failure(
             f"{newest.root}: no cycle is committed yet, so there is nothing to report; {program()} cycle runs one"
         )
     held = lake.open(newest.root, cycle=one_cycle(cycle, last=newest.cycle))
-    folder = out / f"cycle-{held.cycle:06d}"
+    folder = (out or Path("reports", newest.root.resolve().name)) / f"cycle-{held.cycle:06d}"
     path = folder / "index.html"
     written = []
     with Bar("report", "reports") as bar:

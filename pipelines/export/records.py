@@ -1,6 +1,6 @@
 """Stored records copied into one WARC file, byte for byte, with what is needed to read them.
 
-A request goes with its answer. A revisit record is of no use without the record that holds its bytes: such
+A request goes with its answer, and the warcinfo record of each file that something is taken from. A revisit record is of no use without the record that holds its bytes: such
 originals are fetched from wherever in the lake they lie.
 """
 
@@ -26,6 +26,7 @@ from pipelines.net.warc import WarcError, WarcInfo, first_member, warcinfo_membe
 Row = dict[str, Any]
 _AHEAD = 16_384  # bytes read behind an answer for its request; a longer one is read again
 _MOST_REQUEST = 1 << 20
+_MOST_INFO = 1 << 20
 
 
 @dataclass
@@ -40,6 +41,7 @@ class WarcCopy:
     lines: list[str] = field(default_factory=list)
     _file: BinaryIO | None = None
     _name: str = ""
+    _informed: set[str] = field(default_factory=set)
     _has: set[str] = field(default_factory=set)
     _wants: set[str] = field(default_factory=set)
 
@@ -80,6 +82,7 @@ class WarcCopy:
     def _one(self, row: Row) -> None:
         data = self._read(row["warc_filename"], row["warc_record_offset"], row["warc_record_length"])
         answer, behind = data[: row["warc_record_length"]], data[row["warc_record_length"] :]
+        self._inform(row["warc_filename"])
         line = cdxj.of_capture(row, filename=self.filename, offset=self.size)
         self.lines += [line] if line else []
         self._write(answer)
@@ -91,6 +94,18 @@ class WarcCopy:
             request = _request(longer[row["warc_record_length"] :], row)
         if request is not None:
             self._write(request)
+
+    def _inform(self, name: str) -> None:
+        """Copy the warcinfo record of a file once: the records name it."""
+        if name in self._informed or self._file is None:
+            return
+        self._informed.add(name)
+        self._file.seek(0)
+        begin = self._file.read(_MOST_INFO)
+        try:
+            self._write(begin[: first_member(begin, f"warc/{name}, byte 0")])
+        except WarcError as error:
+            raise Failure(f"{error}; `noria check --deep` lists what is damaged") from error
 
     def _read(self, name: str, offset: int, length: int, ahead: int = _AHEAD) -> bytes:
         if name != self._name or self._file is None:

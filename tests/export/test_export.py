@@ -107,6 +107,13 @@ def test_a_warc_is_read_by_others_and_its_digests_hold(crawled: Lake) -> None:
     kinds = [record.rec_type for record in found]
     rows = crawled.sql("select * from captures where subset = 'warc' and kind = 'page'").num_rows
     assert kinds[0] == "warcinfo"
+    informed = {
+        record.rec_headers.get_header("WARC-Record-ID") for record in found if record.rec_type == "warcinfo"
+    }
+    named = [
+        record.rec_headers.get_header("WARC-Warcinfo-ID") for record in found if record.rec_type == "response"
+    ]
+    assert len(informed) == kinds.count("warcinfo") > 2 and set(named) <= informed
     assert kinds.count("response") + kinds.count("revisit") == rows == kinds.count("request")
     for record in found:
         digest = record.rec_headers.get_header("WARC-Block-Digest")

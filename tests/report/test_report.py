@@ -276,12 +276,17 @@ def settings(root: Path) -> config.Settings:
 
 
 def test_the_command_writes_page_and_tables(
-    crawled: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    crawled: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report_cmd.run(settings(crawled.root), "1", tmp_path, as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["cycle"] == 1 and Path(told["page"]).stat().st_size < 3_000_000
     assert len(list(Path(told["folder"]).iterdir())) == 13
+    assert Path(told["folder"]) == tmp_path / "cycle-000001"
+    monkeypatch.chdir(tmp_path)
+    report_cmd.run(settings(crawled.root), "1", None, as_json=True)
+    folder = Path(json.loads(capsys.readouterr().out)["folder"])
+    assert folder == Path("reports", crawled.root.name, "cycle-000001") and folder.is_dir()
 
 
 def test_a_lake_without_a_cycle_is_told_so(bare: Lake, tmp_path: Path) -> None:
