@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from pipelines.failure import Failure
+
 if TYPE_CHECKING:
     from pipelines.settings import Log
 
@@ -24,7 +26,8 @@ NOISY = ("distributed", "aiohttp", "asyncio", "bokeh", "tornado")
 def start(settings: Log, *, at_work: bool = False) -> None:
     """Send every event from now on to stderr and, as JSON lines, to `settings.folder`.
 
-    at_work: a live display holds the terminal, so stderr gets warnings only. A second call replaces the first.
+    at_work: a live display holds the terminal, so stderr gets warnings only. A second call replaces the first. Raises
+    Failure where the folder cannot be written to.
     """
     stop()
     root = logging.getLogger()
@@ -37,8 +40,15 @@ def start(settings: Log, *, at_work: bool = False) -> None:
         max(level, logging.WARNING) if at_work else level,
     )
     if settings.folder:
-        Path(settings.folder).mkdir(parents=True, exist_ok=True)
-        file = logging.FileHandler(Path(settings.folder) / FILE, encoding="utf-8")
+        path = Path(settings.folder) / FILE
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = logging.FileHandler(path, encoding="utf-8")
+        except OSError as error:
+            raise Failure(
+                f"the log cannot be written to {path} ({error.strerror}); name another folder with --set log.folder=FOLDER, "
+                'or none with --set log.folder=""'
+            ) from error
         _add(root, file, structlog.processors.JSONRenderer(), level)
     structlog.configure(
         processors=[*_shared(), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

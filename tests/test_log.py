@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from pipelines import log
+from pipelines.failure import Failure
 from pipelines.settings import Log
 
 
@@ -74,3 +75,10 @@ def test_starting_again_does_not_double_the_lines(tmp_path: Path) -> None:
         log.start(Log(folder=str(tmp_path)))
     structlog.get_logger().info("once")
     assert len((tmp_path / log.FILE).read_text(encoding="utf-8").splitlines()) == 1
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_with_the_setting(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file")
+    with pytest.raises(Failure, match=r"logs/noria\.jsonl .*--set log\.folder="):
+        log.start(Log(folder=str(tmp_path / "logs")))
+    log.stop()
