@@ -55,6 +55,9 @@ def refuse_foreign(layout: Layout) -> None:
         return
     strange = [path for path in root.iterdir() if not path.name.startswith((".noria.", "noria."))]
     if strange and not layout.meta.exists():  # asked again: another process may just have finished one
+        lost = _no_meta(layout)
+        if isinstance(lost, LakeDamaged):
+            raise lost
         raise LakeMissing(
             f"{root} holds other files ({strange[0].name}) and is no lake; name an empty or a new folder"
         )
