@@ -120,9 +120,10 @@ class PlainReporter:
         try:
             print(line, file=self._out, flush=True)
         except BrokenPipeError:  # `noria cycle | head`: a crawl does not end because nobody listens any more
-            self._out = open(os.devnull, "w")  # noqa: SIM115  it is open as long as the process is
-            if sys.stdout.closed or not sys.stdout.isatty():
-                sys.stdout = self._out  # the interpreter flushes it when it ends
+            nobody = open(os.devnull, "w")  # noqa: SIM115  it is open as long as the process is
+            if self._out is sys.stdout:
+                sys.stdout = nobody  # the interpreter flushes it when it ends
+            self._out = nobody
             print("noria: nobody reads this output any more; the cycle goes on", file=sys.stderr)
 
 
