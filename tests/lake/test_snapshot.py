@@ -167,7 +167,7 @@ def test_what_lies_at_the_path_is_told_apart(tmp_path: Path) -> None:
     for name, (kind, what) in cases.items():
         with pytest.raises(kind, match=what):
             snapshot.open(tmp_path / name)
-    with pytest.raises(LakeDamaged, match="without its noria.json; restore"):
+    with pytest.raises(LakeDamaged, match=r"without its noria\.json; restore"):
         snapshot.create(tmp_path / "lake", buckets=4)
 
 
