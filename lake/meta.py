@@ -51,10 +51,11 @@ def refuse_foreign(layout: Layout) -> None:
         raise LakeMissing(f"{root} is a file; name a folder for the lake")
     if layout.meta.exists():
         raise LakeExists(f"{root}: there is a lake already; open it, or name another folder")
-    if not root.is_dir() or layout.making.exists():
+    if not root.is_dir():
         return
     strange = [path for path in root.iterdir() if not path.name.startswith((".noria.", "noria."))]
-    if strange and not layout.meta.exists():  # asked again: another process may just have finished one
+    # asked after the look, in this order: who makes a lake marks it first, and takes the mark off when noria.json is there
+    if strange and not layout.making.exists() and not layout.meta.exists():
         lost = _no_meta(layout)
         if isinstance(lost, LakeDamaged):
             raise lost
