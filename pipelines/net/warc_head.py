@@ -23,7 +23,10 @@ _CLEAN = re.compile(
     + _TEXT
     + rb"*+\r\n)*+)*+\r\n"
 )
-_FRAMING = re.compile(rb"^(content-length|transfer-encoding):[ \t]*+([^\r\n]*+)\r\n", re.M | re.I)
+_FRAMING = re.compile(
+    rb"^(content-length|transfer-encoding):[ \t]*+([^\r\n]*+(?:\r\n[ \t][^\r\n]*+)*+)\r\n",  # folded lines belong to it
+    re.M | re.I,
+)
 _INK = re.compile(rb"[!-~]")
 _CONTROL = re.compile(rb"[^\t -~\x80-\xff]")
 

@@ -256,6 +256,11 @@ odd_heads = st.builds(
 )  # fmt: skip
 
 
+def test_a_folded_line_belongs_to_the_length_that_it_spoils() -> None:
+    head = stored_head(b"HTTP/1.1 200 OK\r\nContent-Length: 14\r\n !\r\n\r\n", status=200, length=14)
+    assert head == b"HTTP/1.1 200 OK\r\nX-Crawl-Content-Length: 14\r\n !\r\nContent-Length: 14\r\n\r\n"
+
+
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     heads=st.lists(st.tuples(odd_heads, st.binary(max_size=200), st.sampled_from([200, 204, 304, 404, 503])),
