@@ -125,6 +125,16 @@ def test_row_groups_out_of_order_are_refused(tmp_path: Path) -> None:
         commit.commit_table(lake.root, "seen", cycle=1, adds=[add], replace=None)
 
 
+def test_a_file_from_before_partition_columns_were_kept_may_stay_under_a_new_name(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path)
+    path = lake.layout.table("seen") / "c000001/b0000-p0.parquet"
+    path.parent.mkdir()
+    pq.write_table(pa.table({"url_key": [1, 2, 5]}), path)
+    add = Add("c000001/b0000-p0.parquet", path.stat().st_size, 3, {"bucket": "0"})
+    assert commit.commit_table(lake.root, "seen", cycle=1, adds=[add], replace=None)
+    assert lake.at({"seen": 1}).read("seen").to_pydict() == {"bucket": [0, 0, 0], "url_key": [1, 2, 5]}
+
+
 def test_two_processes_that_commit_one_cycle_have_one_effect(tmp_path: Path) -> None:
     lake = new_lake(tmp_path)
     for cycle in (1, 2):
