@@ -25,6 +25,7 @@ from pipelines.cycle.turn import Turn
 from pipelines.net.clock import Clock, SystemClock
 from pipelines.net.exchange import Exchange
 from pipelines.net.http import Fetcher
+from pipelines.net.loop import FetchLoop
 from pipelines.rules import urls
 from pipelines.rules.budget import month_of
 from pipelines.rules.dates import if_modified_since
@@ -83,7 +84,7 @@ def _attempt(task: FetchTask, still_wanted: Callable[[], bool]) -> dict[str, Any
         if found := task.turn.done("fetch", task.partition):
             return found
         with collected_rarely():
-            manifest = uvloop.run(_Run(task, held, still_wanted).run())
+            manifest = uvloop.run(_Run(task, held, still_wanted).run(), loop_factory=FetchLoop)
     return task.turn.finish("fetch", task.partition, manifest)
 
 
@@ -97,7 +98,7 @@ def salvage(task: FetchTask) -> dict[str, Any]:
     ) as held:
         if found := task.turn.done("fetch", task.partition):
             return found
-        manifest = uvloop.run(_Run(task, held, lambda: False).run(ask=False))
+        manifest = uvloop.run(_Run(task, held, lambda: False).run(ask=False), loop_factory=FetchLoop)
     return task.turn.finish("fetch", task.partition, manifest)
 
 

@@ -14,6 +14,7 @@ import uvloop
 
 from pipelines.net.dns import DnsPolicy
 from pipelines.net.http import Exchange, Fetcher, FetchPolicy
+from pipelines.net.loop import FetchLoop
 from pipelines.rules.addresses import AddressPolicy
 from pipelines.rules.outcome import Outcome
 from tests.net.raw_server import RawServer, Script
@@ -42,7 +43,7 @@ def run(test: Test, routes: dict[str, Any], policy: FetchPolicy = POLICY, names:
         async with both(routes, policy, names) as (fetcher, server):
             await test(fetcher, server)
 
-    uvloop.run(main())
+    uvloop.run(main(), loop_factory=FetchLoop)
 
 
 def fetch_one(answer: bytes | Script, policy: FetchPolicy = POLICY, **more: Any) -> Exchange:
@@ -152,7 +153,7 @@ def test_a_server_that_answers_before_it_is_asked_is_heard() -> None:
             exchange = await fetcher.fetch(server.url("/x"))
             assert (exchange.outcome, exchange.body) == (Outcome.OK, b"plums") and exchange.request_head
 
-    uvloop.run(main())
+    uvloop.run(main(), loop_factory=FetchLoop)
 
 
 def test_a_request_is_never_sent_twice() -> None:
@@ -321,7 +322,7 @@ def test_ipv6_works() -> None:
 
     if not socket.has_ipv6 or not _has_ipv6_loopback():
         pytest.skip("no IPv6 loopback on this machine")
-    uvloop.run(main())
+    uvloop.run(main(), loop_factory=FetchLoop)
 
 
 def _has_ipv6_loopback() -> bool:

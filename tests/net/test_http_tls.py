@@ -17,6 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from pipelines.net.dns import DnsPolicy
 from pipelines.net.http import Exchange, Fetcher, FetchPolicy
+from pipelines.net.loop import FetchLoop
 from pipelines.rules.addresses import AddressPolicy
 from pipelines.rules.outcome import Outcome
 from tests.net.raw_server import RawServer, Script
@@ -70,7 +71,7 @@ def fetch(
         async with RawServer({"GET /x": answer}, tls=context) as server, Fetcher(policy, NAMES) as fetcher:
             return await fetcher.fetch(server.url("/x", host=host))
 
-    return uvloop.run(main())
+    return uvloop.run(main(), loop_factory=FetchLoop)
 
 
 def test_a_certificate_that_nobody_vouches_for_is_an_outcome(certificate: tuple[Path, Path]) -> None:
@@ -101,7 +102,7 @@ def test_a_tls_connection_is_kept_and_used_again(certificate: tuple[Path, Path])
             reused = [(await fetcher.fetch(server.url("/x", host="www.test"))).reused for _ in range(3)]
             assert (reused, server.connections) == ([False, True, True], 1)
 
-    uvloop.run(main())
+    uvloop.run(main(), loop_factory=FetchLoop)
 
 
 def test_verification_can_be_switched_off(certificate: tuple[Path, Path]) -> None:
@@ -121,7 +122,7 @@ def test_a_server_that_speaks_no_tls_is_an_outcome(greeting: bytes) -> None:
         async with RawServer({}, greeting=greeting) as server, Fetcher(POLICY, NAMES) as fetcher:
             return await fetcher.fetch(server.url("/x", host="www.test").replace("http:", "https:"))
 
-    exchange = uvloop.run(main())
+    exchange = uvloop.run(main(), loop_factory=FetchLoop)
     assert exchange.outcome is Outcome.TLS_HANDSHAKE, exchange.error
 
 
@@ -131,5 +132,5 @@ def test_a_server_that_says_nothing_in_the_handshake_is_a_timeout() -> None:
         async with RawServer({}, silent=True) as server, Fetcher(policy, NAMES) as fetcher:
             return await fetcher.fetch(server.url("/x", host="www.test").replace("http:", "https:"))
 
-    exchange = uvloop.run(main())
+    exchange = uvloop.run(main(), loop_factory=FetchLoop)
     assert exchange.outcome is Outcome.CONNECT_TIMEOUT, exchange.error
