@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import math
+import mmap
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -143,6 +144,15 @@ class Bloom:
         """Put the bits on disk (msync)."""
         with disk_guard(self.path):
             self._filter.backend.mmap.flush()
+
+    def unload(self) -> None:
+        """Let go of the memory that the mapping takes; the bits stay in the file and come back when they are asked.
+
+        Probes go everywhere, so that sooner or later all of a filter counts as its process's memory, by which Dask
+        ends a worker: at ten billion keys 25 GB.
+        """
+        if hasattr(mmap, "MADV_DONTNEED"):  # Linux and others; of a shared mapping nothing is lost
+            self._filter.backend.mmap.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         """Close the file; the mapping goes with the last reference to it."""

@@ -391,6 +391,8 @@ class _Run:
 
     async def _flush(self) -> None:
         await self.keeper.flush(self.crew)
+        for held in self.blooms.values():
+            held.unload()
         self.flushed, self.flushing = time.monotonic(), None
 
     def _house_fell(self, keeping: asyncio.Task[None]) -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as quickly
 from hypothesis import strategies as st
 
+from pipelines.cycle import intake
 from pipelines.cycle.hoststate import moment
 from pipelines.rules.budget import month_of
 from tests.cycle.plans import NOW_MS, chosen, host_plan, lake_with, planned, settings, shares, urls_of
@@ -285,3 +286,14 @@ def test_p7_what_is_kept_ready_follows_what_a_cycle_can_take_not_what_is_known(t
         turn = planned(lake_with(tmp_path / str(number), ready, rows), conf)
         told = turn.done("allot")
         assert told is not None and told["level"] == level
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="mappings are read from Linux's /proc")
+def test_a_group_that_takes_its_seeds_keeps_none_of_the_inbox_mapped(tmp_path: Path) -> None:
+    """Dask ends a worker by what is mapped, and the files of ten million seeds are 1.4 GB."""
+    opened = planned(
+        lake_with(tmp_path, []), settings(), seeds=[f"http://h{number}.test/" for number in range(100)]
+    )
+    rows = [intake.inbox_rows(opened, group) for group in range(opened.groups)]
+    assert sum(part.num_rows for part in rows) == 100
+    assert "inbox-" not in Path("/proc/self/maps").read_text()

@@ -52,6 +52,25 @@ def test_keys_that_share_bytes_are_all_kept(tmp_path: Path) -> None:
     assert held.maybe(keys).all()
 
 
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="mappings are read from Linux's /proc")
+def test_what_is_unloaded_takes_no_memory_and_keeps_its_bits(tmp_path: Path) -> None:
+    keys = np.random.default_rng(2).integers(0, 2**63 - 1, 20_000)
+    held = Bloom.open(tmp_path / "f.bloom", capacity=2_000_000)
+    held.add(keys)
+    assert _resident(tmp_path / "f.bloom") > 2**20
+    held.unload()
+    assert _resident(tmp_path / "f.bloom") == 0
+    assert held.maybe(keys).all()
+    held.close()
+
+
+def _resident(path: Path) -> int:
+    """Return the bytes of a mapped file that count as this process's memory."""
+    lines = iter(Path("/proc/self/smaps").read_text().splitlines())
+    assert any(line.endswith(str(path)) for line in lines), f"{path} is not mapped"
+    return next(int(line.split()[1]) * 1_024 for line in lines if line.startswith("Rss:"))
+
+
 def test_a_full_filter_errs_as_designed_and_costs_ten_bits_a_key(tmp_path: Path) -> None:
     count = 200_000
     keys = np.random.default_rng(1).integers(0, 2**63 - 1, 2 * count)
