@@ -137,6 +137,8 @@ SITEMAP_FILE = pa.struct(
         pa.field("expires_at", TIMESTAMP),
         pa.field("entries", _I32),
         pa.field("status", _S),
+        pa.field("etag", _S),  # ETag and Last-Modified of the answer that was read whole
+        pa.field("last_modified", _S),
     ]
 )
 
@@ -161,7 +163,7 @@ HOSTS = Table(
             ("addresses", pa.list_(_S), "addresses at the last look-up"),
             ("addresses_expire_at", TIMESTAMP, "end of the DNS answer's time to live"),
             ("robots", pa.list_(ROBOTS_SITE), "robots.txt by site: state (rules, allow_all, unreachable), status, digest in `robots`, times, URL whose rules hold"),
-            ("sitemaps", pa.list_(SITEMAP_FILE), "the host's sitemaps: where each was found (robots, well_known, seed, index, redirect), the hosts it may speak for, metadata its pages inherit, times, entries taken, status (an outcome, or not_a_sitemap); null = none"),
+            ("sitemaps", pa.list_(SITEMAP_FILE), "the host's sitemaps: where each was found (robots, well_known, seed, index, redirect), the hosts it may speak for, metadata its pages inherit, times, entries taken, status (an outcome, or not_a_sitemap), ETag and Last-Modified of what was read; null = none"),
             ("companion", _S, "other hosts, with blanks between, that must share this one's fetch partition (its robots.txt redirects there); null = none"),
             ("month", _I32, "calendar month (UTC) of `month_requests`, as yyyymm"),
             ("month_requests", _I64, "requests made to the host in `month`"),

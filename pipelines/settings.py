@@ -214,7 +214,7 @@ class Sitemaps(Section):
     max_bytes: int = whole(
         52_428_800, 1024, 2**32, "bytes of a sitemap, as sent and decoded (sitemaps.org: 50 MiB)"
     )
-    ttl_days: float = number(7.0, 0.001, 3660, "age at which a sitemap is fetched anew")
+    ttl_days: float = number(7.0, 0, 3660, "age at which a sitemap is asked for anew; 0 = in every cycle")
     missing_days: float = number(
         30.0, 0.001, 3660, "pause before one that is missing, forbidden or no sitemap is looked at again"
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from lake.schema import HOSTS
 from pipelines.cycle.hoststate import HostState, Item, RobotsCopy, moment
-from pipelines.cycle.sitemaps import SitemapCopy, SitemapRules, in_scope
+from pipelines.cycle.sitemaps import NO_VALIDATORS, SitemapCopy, SitemapRules, Validators, in_scope
 from pipelines.cycle.watch import Watch
 from pipelines.net.exchange import Exchange
 from pipelines.rules import urls
@@ -160,8 +160,10 @@ class Crew:
         copy = host.sitemaps.take()
         key = urls.url_key(copy.url, host.name)
         item = Item(
-            copy.url, host.name, key, key, kind="sitemap", site=copy.url, source=copy.source, meta=copy.meta
-        )
+            copy.url, host.name, key, key, kind="sitemap", site=copy.url, source=copy.source, meta=copy.meta,
+            etag=copy.validators.etag, last_modified=copy.validators.last_modified,
+            last_visit_ms=copy.fetched_ms if copy.validators else None,
+        )  # fmt: skip
         host.turns -= 1
         host.queue.appendleft(item)
         self.left += 1
@@ -401,10 +403,15 @@ class Crew:
         elif in_scope(self.policy.sitemaps, found):
             self.strangers.setdefault((where, found.url), found).vouch(found.hosts)
 
-    def sitemap_came(self, item: Item, status: str, *, epoch_ms: int, entries: int | None = None) -> None:
-        """Note what came of a sitemap; its host is told when it is due again."""
+    def sitemap_came(
+        self, item: Item, status: str, *, epoch_ms: int, entries: int | None = None,
+        validators: Validators = NO_VALIDATORS,
+    ) -> None:  # fmt: skip
+        """Note what came of a sitemap; its host is told when it is due again. validators: of what was read whole."""
         host = self.hosts[urls.host_of(item.site)]
-        host.sitemaps.copies[item.site].settle(self.policy.sitemaps, status, now_ms=epoch_ms, entries=entries)
+        host.sitemaps.copies[item.site].settle(
+            self.policy.sitemaps, status, now_ms=epoch_ms, entries=entries, validators=validators
+        )
         host.touched = True
 
     def sitemap_moved(self, item: Item, target: str, *, epoch_ms: int) -> None:

@@ -14,7 +14,7 @@ from datetime import datetime
 from pipelines.cycle.crew import Crew
 from pipelines.cycle.hoststate import Item, epoch_ms
 from pipelines.cycle.keeper import Keeper
-from pipelines.cycle.sitemaps import NOT_A_SITEMAP, SitemapCopy
+from pipelines.cycle.sitemaps import NO_VALIDATORS, NOT_A_SITEMAP, SitemapCopy, Validators
 from pipelines.net import bodies
 from pipelines.net.exchange import Exchange
 from pipelines.rules import urls
@@ -52,11 +52,12 @@ class Lister:
             _bytes_of(exchange, reading.max_bytes), url=exchange.url, policy=reading, now_ms=now_ms
         )
         taken, status, rest = 0, Outcome.OK.value, time.monotonic() + SLICE_SECONDS
+        whole = exchange.truncated is None and not item.hop  # a redirect may lead elsewhere another time
         while True:
             try:
                 entry = next(entries, None)
             except SitemapError:
-                status = Outcome.OK.value if taken else NOT_A_SITEMAP
+                status, whole = Outcome.OK.value if taken else NOT_A_SITEMAP, False
                 break
             if entry is None:
                 break
@@ -66,7 +67,10 @@ class Lister:
             if time.monotonic() >= rest:
                 await asyncio.sleep(0)
                 rest = time.monotonic() + SLICE_SECONDS
-        self._crew.sitemap_came(item, status, epoch_ms=now_ms, entries=taken)
+        validators = Validators.of(exchange.header("etag"), exchange.header("last-modified"))
+        self._crew.sitemap_came(
+            item, status, epoch_ms=now_ms, entries=taken, validators=validators if whole else NO_VALIDATORS
+        )
 
     def _take(self, item: Item, address: str, entry: Entry, now_ms: int) -> bool:
         """Take in an entry; False for one that the sitemap may not speak for or that a filter refuses."""

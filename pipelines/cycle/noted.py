@@ -61,7 +61,7 @@ def sitemaps_expected(turn: Turn, rows: pa.Table) -> Ints:
 def with_sitemaps(turn: Turn, rows: pa.Table, noted: pa.Table) -> pa.Table:
     """Return host rows, sorted by key and name, that know of the noted sitemaps; twice is once.
 
-    A seed makes a sitemap that is known due again, unless it was read in this cycle.
+    A seed makes a sitemap that is known due again, to be read whatever it answers, unless it was read in this cycle.
     """
     order = [("host_key", "ascending"), ("host", "ascending")]
     if not noted.num_rows:
@@ -79,7 +79,7 @@ def with_sitemaps(turn: Turn, rows: pa.Table, noted: pa.Table) -> pa.Table:
         for copy in found[host]:
             before = sitemaps.copies.get(copy.url)
             if before and copy.source == "seed" and before.fetched_ms < turn.opened_ms:
-                before.expires_ms = min(before.expires_ms, turn.opened_ms)
+                before.read_anew(turn.opened_ms)
             sitemaps.note(rules, copy, now_ms=turn.opened_ms)
         lists.append(rows_of(sitemaps))
     field = HOSTS.arrow.field("sitemaps")

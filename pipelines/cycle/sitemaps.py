@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.cycle.moments import epoch_ms, moment
 from pipelines.rules import urls
@@ -23,6 +23,29 @@ SCOPE = frozenset({"blocked", "exclude", "stay", "length", "credentials", "host_
 """Filter rules that hold for the address of a sitemap itself; the others are about pages."""
 
 NOT_A_SITEMAP = "not_a_sitemap"
+LONGEST_VALIDATOR = 1_024
+"""Characters of an ETag or a Last-Modified that are kept in the host table; longer ones are not."""
+
+
+class Validators(NamedTuple):
+    """What an answer gave to ask by another time whether it has changed."""
+
+    etag: str | None = None
+    last_modified: str | None = None
+
+    @classmethod
+    def of(cls, etag: str | None, last_modified: str | None) -> Validators:
+        """Return those of an answer's headers that are short enough to be kept."""
+        return cls(
+            *(text if text and len(text) <= LONGEST_VALIDATOR else None for text in (etag, last_modified))
+        )
+
+    def __bool__(self) -> bool:
+        """Whether there is one."""
+        return any(self)
+
+
+NO_VALIDATORS = Validators()
 
 
 @dataclass(frozen=True)
@@ -45,7 +68,8 @@ class SitemapCopy:
 
     source: how it was found: robots, well_known, seed, index, redirect. hosts: hosts whose robots.txt names it, for
     whose pages it may speak wherever it lies. meta: what its pages inherit. level: indexes above it. Times are
-    epoch ms, 0 = never. status: an outcome's word, or not_a_sitemap; None = not asked yet.
+    epoch ms, 0 = never. status: an outcome's word, or not_a_sitemap; None = not asked yet. validators: of the answer
+    that was read to its end, if that came from `url` itself.
     """
 
     url: str
@@ -57,24 +81,38 @@ class SitemapCopy:
     expires_ms: int = 0
     entries: int | None = None
     status: str | None = None
+    validators: Validators = NO_VALIDATORS
 
     def vouch(self, hosts: Iterable[str]) -> bool:
-        """Let it speak for more hosts; return whether that is new."""
+        """Let it speak for more hosts; return whether that is new. What it says of those was passed over so far."""
         more = tuple(sorted({*self.hosts, *hosts}))
         new, self.hosts = more != self.hosts, more
+        if new:
+            self.validators = NO_VALIDATORS
         return new
+
+    def read_anew(self, now_ms: int) -> None:
+        """Make it due, to be read even if it has not changed."""
+        self.expires_ms, self.validators = min(self.expires_ms, now_ms), NO_VALIDATORS
 
     def may_speak_for(self, sitemap_url: str, entry_url: str) -> bool:
         """Return whether it may list a URL; `sitemap_url`: where its bytes came from (sitemaps.org, cross submission)."""
         host = urls.host_of(entry_url)
         return may_list(sitemap_url, entry_url, host in self.hosts)
 
-    def settle(self, rules: SitemapRules, status: str, *, now_ms: int, entries: int | None = None) -> None:
+    def settle(
+        self, rules: SitemapRules, status: str, *, now_ms: int, entries: int | None = None,
+        validators: Validators = NO_VALIDATORS,
+    ) -> None:  # fmt: skip
         """Note what came of a request, and when to ask again."""
-        self.status, self.fetched_ms, self.entries = status, now_ms, entries
+        self.status, self.fetched_ms = status, now_ms
+        if status != Outcome.NOT_MODIFIED.value:
+            self.entries, self.validators = entries, validators
         self.expires_ms = now_ms + _pause_ms(rules, status)
 
 
+_READ = frozenset({Outcome.OK.value, Outcome.NOT_MODIFIED.value})
+"""Statuses of a sitemap whose entries are known."""
 _SOON = frozenset(outcome.value for outcome in HOST_FAULTS | SLOW_DOWN | {Outcome.DISCONNECTED})
 
 
@@ -120,7 +158,7 @@ class HostSitemaps:
     def recall(self, url: str, *, changed_ms: int | None, rules: SitemapRules, now_ms: int) -> None:
         """Take an index at its word about one of its sitemaps: changed since it was read, or not."""
         copy = self.copies[url]
-        if changed_ms is None or not copy.fetched_ms or copy.status != Outcome.OK.value:
+        if changed_ms is None or not copy.fetched_ms or copy.status not in _READ:
             return
         if changed_ms <= copy.fetched_ms:
             copy.expires_ms = max(copy.expires_ms, now_ms + rules.ttl_ms)
@@ -151,6 +189,7 @@ def _copy(row: dict[str, Any]) -> SitemapCopy:
     return SitemapCopy(
         row["url"], row["source"], tuple(row["hosts"] or ()), row["meta"], row["level"] or 0,
         epoch_ms(row["fetched_at"]), epoch_ms(row["expires_at"]), row["entries"], row["status"],
+        Validators(row.get("etag"), row.get("last_modified")),
     )  # fmt: skip
 
 
@@ -167,6 +206,8 @@ def rows_of(sitemaps: HostSitemaps) -> list[dict[str, Any]] | None:
             "expires_at": _time(copy.expires_ms),
             "entries": copy.entries,
             "status": copy.status,
+            "etag": copy.validators.etag,
+            "last_modified": copy.validators.last_modified,
         }
         for url, copy in sorted(sitemaps.copies.items())
     ] or None

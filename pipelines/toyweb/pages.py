@@ -257,7 +257,7 @@ def _page(plan: Plan, host_index: int, index: int, port: int, changed: int) -> A
     """Return a page in the version that came into being at `changed`."""
     host = plan.hosts[host_index]
     body, coding = payload(plan, host, index, port, changed)
-    headers = [_content_type(plan, host, index), *_validators(host, change_key(plan, host, index), changed)]
+    headers = [_content_type(plan, host, index), *validators(host, change_key(plan, host, index), changed)]
     if coding != "identity":
         headers.append(("Content-Encoding", coding))
     if host.closes:
@@ -274,7 +274,7 @@ def _content_type(plan: Plan, host: Host, index: int) -> tuple[str, str]:
     )
 
 
-def _validators(host: Host, key: str, changed: int) -> list[tuple[str, str]]:
+def validators(host: Host, key: str, changed: int) -> list[tuple[str, str]]:
     """Return the ETag and Last-Modified headers that a host gives."""
     tag = f"{draw(key, changed):016x}"
     etags = {
@@ -297,13 +297,13 @@ def is_fresh(ask: Ask, headers: tuple[tuple[str, str], ...]) -> bool:
     wanted, since = ask.headers.get("if-none-match"), ask.headers.get("if-modified-since")
     if wanted is None and since is None:
         return False
-    validators = dict(headers)
+    known = dict(headers)
     if wanted is not None:
-        tag = validators.get("ETag", "")
+        tag = known.get("ETag", "")
         return bool(tag) and tag.removeprefix("W/") in [
             one.strip().removeprefix("W/") for one in wanted.split(",")
         ]
-    return since == validators.get("Last-Modified", "")
+    return since == known.get("Last-Modified", "")
 
 
 def simple(

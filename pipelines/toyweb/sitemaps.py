@@ -12,6 +12,7 @@ from pipelines.toyweb import pages
 from pipelines.toyweb.answer import Answer, Ask, http_date
 from pipelines.toyweb.hosts import Host, Plan, Sitemap
 from pipelines.toyweb.robots import SITEMAP_PATHS
+from pipelines.toyweb.schedule import BORN_MS
 
 _PARTS = ("/sitemaps/part-0.xml", "/sitemaps/part-1.xml.gz")
 _SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
@@ -23,14 +24,29 @@ def answer(plan: Plan, ask: Ask) -> Answer | None:
     if form is Sitemap.NONE:
         return None
     if ask.target == SITEMAP_PATHS[form]:
-        made = _index(ask) if form is Sitemap.INDEX else _urls(plan, ask, form, pages.sitemap_pages(ask.host))
-        return replace(made, sort="sitemap")
+        numbers = pages.sitemap_pages(ask.host)
+        if form is Sitemap.INDEX:
+            return _conditional(_index(ask), ask, BORN_MS)
+        return _conditional(_urls(plan, ask, form, numbers), ask, _changed(plan, ask, numbers))
     if form is Sitemap.INDEX and ask.target in _PARTS:
         part = _PARTS.index(ask.target)
         numbers = pages.sitemap_pages(ask.host)[part::2]
         made = _urls(plan, ask, Sitemap.GZIP if part else Sitemap.XML, numbers)
-        return replace(made, sort="sitemap")
+        return _conditional(made, ask, _changed(plan, ask, numbers))
     return None
+
+
+def _changed(plan: Plan, ask: Ask, numbers: range) -> int:
+    """Return when one of the listed pages changed last, and with it what is said of it."""
+    return max((pages.version(plan, ask.host, index, ask.now_ms) for index in numbers), default=BORN_MS)
+
+
+def _conditional(made: Answer, ask: Ask, changed: int) -> Answer:
+    """Return the sitemap with its host's validators, or 304 if the client has it as it is."""
+    validators = tuple(pages.validators(ask.host, f"sitemap {ask.origin}{ask.target}", changed))
+    if pages.is_fresh(ask, validators):
+        return Answer(304, validators, sort="sitemap")
+    return replace(made, headers=(*made.headers, *validators), sort="sitemap")
 
 
 def _index(ask: Ask) -> Answer:

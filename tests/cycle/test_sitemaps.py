@@ -13,10 +13,12 @@ from pipelines.cycle.crew import HOST_COLUMNS, Crew, CrewPolicy
 from pipelines.cycle.hoststate import HostState, Item, RobotsCopy
 from pipelines.cycle.sitemaps import (
     DAY_MS,
+    NO_VALIDATORS,
     NOT_A_SITEMAP,
     HostSitemaps,
     SitemapCopy,
     SitemapRules,
+    Validators,
     copies_of,
     rows_of,
 )
@@ -153,11 +155,40 @@ def test_when_a_sitemap_is_asked_again_follows_from_what_came(status: str, days:
     assert copy.expires_ms == NOW + days * DAY_MS
 
 
+def test_what_was_read_whole_is_asked_for_with_its_validators_and_keeps_them_while_it_has_not_changed() -> (
+    None
+):
+    team, state = crew(), host(None)
+    read = SitemapCopy(f"{SITE}/a.xml", "robots")
+    read.settle(RULES, "ok", now_ms=NOW - DAY_MS, entries=9, validators=Validators('"v1"', "yesterday"))
+    read.expires_ms = NOW
+    state.sitemaps.note(RULES, read, now_ms=NOW)
+    team.enlist(state)
+    item = team.take(NOW, NOW)
+    assert isinstance(item, Item) and item.kind == "sitemap"
+    assert (item.etag, item.last_modified, item.last_visit_ms) == ('"v1"', "yesterday", NOW - DAY_MS)
+    team.sitemap_came(item, "not_modified", epoch_ms=NOW)
+    assert (read.entries, read.validators.etag, read.expires_ms) == (9, '"v1"', NOW + 7 * DAY_MS)
+    read.settle(RULES, "http_404", now_ms=NOW)
+    assert (read.entries, read.validators) == (None, NO_VALIDATORS)
+
+
+def test_what_was_passed_over_is_read_anew_once_it_may_be_believed() -> None:
+    copy = SitemapCopy(f"{SITE}/a.xml", "robots", ("a.example",), validators=Validators('"v1"'))
+    assert not copy.vouch(["a.example"]) and copy.validators
+    assert copy.vouch(["b.example"]) and not copy.validators
+
+
+def test_a_validator_of_any_length_is_not_kept() -> None:
+    assert Validators.of('"' + "x" * 5_000 + '"', "Mon") == Validators(None, "Mon")
+    assert not Validators.of("", None)
+
+
 def test_an_index_that_dates_its_sitemaps_spares_the_old_and_calls_the_new() -> None:
     books = HostSitemaps(5)
     for number in range(3):
         books.note(RULES, SitemapCopy(f"{SITE}/{number}.xml", "index"), now_ms=NOW)
-        books.take().settle(RULES, "ok", now_ms=NOW)
+        books.take().settle(RULES, "not_modified" if number == 1 else "ok", now_ms=NOW)
     later = NOW + 6 * DAY_MS
     for number, changed_ms in enumerate((NOW - DAY_MS, NOW + DAY_MS, None)):
         books.recall(f"{SITE}/{number}.xml", changed_ms=changed_ms, rules=RULES, now_ms=later)
@@ -190,6 +221,7 @@ COPIES = st.lists(
         expires_ms=st.sampled_from([0, NOW - 1, NOW + DAY_MS]),
         entries=st.none() | st.integers(0, 50_000),
         status=st.sampled_from([None, "ok", "http_404"]),
+        validators=st.builds(Validators, st.none() | st.just('"v1"'), st.none() | st.just("Mon")),
     ),
     unique_by=lambda copy: copy.url,
 )

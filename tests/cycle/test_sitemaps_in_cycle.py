@@ -18,7 +18,7 @@ from pipelines.cycle.turn import Turn
 from pipelines.rules import metadata, urls
 from pipelines.toyweb import Mix, ToyWeb, judge, serve_in_thread
 from pipelines.toyweb import sitemaps as toy_sitemaps
-from pipelines.toyweb.hosts import Sitemap
+from pipelines.toyweb.hosts import Sitemap, Validator
 from tests.cycle.wheels import Crawl, crawl, faults, new_lake, settings_for, turn
 
 FORMS = {Sitemap.XML, Sitemap.INDEX, Sitemap.GZIP, Sitemap.TEXT, Sitemap.FEED}
@@ -140,6 +140,42 @@ def test_a_sitemap_given_as_seed_is_asked_though_no_page_of_its_host_is_known(tm
         assert {metadata.label_of(row["meta"]) for row in rows} == {"dk"}
         assert crawled.rows("select label from hosts") == [{"label": "dk"}]
         assert faults(crawled.path) == []
+
+
+def test_a_sitemap_that_has_not_changed_is_not_sent_again(tmp_path: Any) -> None:
+    """Of hosts that give validators; what was listed stays known, and a seed has it read anew."""
+    web = ToyWeb(hosts=14, seed=3, mix=Mix.plain())
+    with serve_in_thread(web) as server:
+        settings = settings_for(web, tmp_path, {"limits.links_per_page": "0", "sitemaps.ttl_days": "0"})
+        path = new_lake(tmp_path, settings, web.seeds(server.port, all_hosts=True))
+        crawled = Crawl(web, server, settings, path, [])
+        for _ in range(3):
+            turn(path, settings)
+        asked = crawled.rows(
+            "select cycle, host, outcome, etag, body_bytes from captures where kind = 'sitemap'"
+        )
+        read = {row["host"] for row in asked if row["cycle"] == 1 and row["outcome"] == "ok"}
+        unchanged = [row for row in asked if row["outcome"] == "not_modified"]
+        assert {row["cycle"] for row in unchanged} == {2, 3}
+        validated = {host.name for host in web.hosts if host.validator is not Validator.NONE} & read
+        assert {row["host"] for row in unchanged} == validated and validated
+        assert all(row["body_bytes"] == 0 for row in unchanged)
+        books = {row["host"]: row["sitemaps"] for row in crawled.rows("select host, sitemaps from hosts")}
+        assert all(
+            copy["entries"] for host in validated for copy in books[host] if copy["status"] == "not_modified"
+        )
+        shelves = " union all ".join(
+            f"select url from frontier_{shelf}" for shelf in ("ready", "backlog", "later", "retired")
+        )
+        assert listed(web, server.port) <= {row["url"] for row in crawled.rows(shelves)}
+        again = next(
+            copy for host in sorted(validated) for copy in books[host] if copy["status"] == "not_modified"
+        )
+        inbox.put(path, [{"url": again["url"], "source": "sitemap"}], kind="sitemap")
+        turn(path, settings)
+        [last] = crawled.rows(f"select outcome from captures where cycle = 4 and url = '{again['url']}'")
+        assert last["outcome"] == "ok"
+        assert faults(path) == []
 
 
 def test_a_label_gets_no_more_requests_than_its_budget(tmp_path: Any) -> None:
