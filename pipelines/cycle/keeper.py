@@ -232,7 +232,7 @@ class Keeper:
                 urls.resolve_location(item.url, target) if target else None,
                 record.payload_digest if record else None,
                 content_type.partition(";")[0].strip().lower()[:200] if content_type else None,
-                page.mime if page else None, page.charset if page else None, exchange.truncated, item.key,
+                page.mime if page else None, (page.charset or None) if page else None, exchange.truncated, item.key,
                 item.host, item.kind, outcome, _short(exchange.error or (decoded.error if decoded else None)),
                 record.record_id if record else None,
                 ("revisit" if exchange.outcome is Outcome.NOT_MODIFIED and item.last_visit_ms else "response")

@@ -17,6 +17,7 @@ from pipelines.report.picture import (
     bars,
     empty,
     legend,
+    legend_below,
     picture,
     steps,
     tall,
@@ -170,6 +171,6 @@ def plot_uncrawled(found: pd.DataFrame) -> Picture:
     axes.barh(np.arange(len(found)), found["beyond"], color=ORANGE, height=0.7)
     axes.plot([], [], color=BLUE, linewidth=8, label="fits what is left of the month's budget")
     axes.plot([], [], color=ORANGE, linewidth=8, label="stays uncrawled when the month ends")
-    legend(axes, loc="lower right")
+    legend_below(axes)
     title(axes, "Hosts with most URLs waiting", x="URLs ready or in the backlog")
     return drawn

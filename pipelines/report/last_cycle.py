@@ -19,7 +19,7 @@ from pipelines.report.picture import (
     Picture,
     bars,
     empty,
-    legend,
+    legend_below,
     picture,
     tall,
     title,
@@ -185,13 +185,12 @@ def plot_slowest_hosts(found: pd.DataFrame) -> Picture:
     both = found["busy_s"] + found["pause_s"]
     bars(axes, found["host"].tolist(), both.tolist(), color=SKY, words=lambda value: f"{value:,.1f} s")
     axes.barh(np.arange(len(found)), found["busy_s"], color=RED, height=0.7)
-    legend(
+    legend_below(
         axes,
         handles=[
             Patch(color=RED, label="waiting for its answers"),
             Patch(color=SKY, label="politeness pauses"),
         ],
-        loc="lower right",
     )
     title(axes, "Hosts that took longest", x="time in the cycle (s)")
     return drawn

@@ -151,10 +151,11 @@ main{max-width:1060px;margin:0 auto;padding:0 30px 60px;background:#fff}
 header{padding:28px 0 8px}h1{font-size:26px;margin:0}h2{font-size:20px;margin:44px 0 0;border-top:1px solid #dfe3e8;padding-top:22px}
 .question{color:#5b6068;margin:2px 0 14px}nav a{margin-right:9px;color:#0072b2;white-space:nowrap}
 figure{margin:16px 0 22px}figcaption{color:#41464d;margin-bottom:4px}img{max-width:100%;height:auto;display:block}
-dl{display:grid;grid-template-columns:repeat(5,1fr);gap:14px;margin:22px 0}dl div{background:#f4f5f7;padding:10px 14px;border-radius:6px}
+dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(120px,1fr));gap:14px;margin:22px 0}dl div{background:#f4f5f7;padding:10px 14px;border-radius:6px}
 dt{color:#5b6068;font-size:13px}dd{margin:0;font-size:21px;font-weight:600}
-table{border-collapse:collapse;font-size:13px;margin:6px 0 14px;max-width:100%}th,td{text-align:left;padding:3px 12px 3px 0;border-bottom:1px solid #e9ecef}
+table{border-collapse:collapse;font-size:13px;margin:6px 0 14px;max-width:100%;display:block;overflow-x:auto}th,td{text-align:left;padding:3px 12px 3px 0;border-bottom:1px solid #e9ecef}
 td{overflow-wrap:anywhere}td.n,th.n{text-align:right;white-space:nowrap}footer{color:#5b6068;font-size:13px;margin-top:40px}
+@media(max-width:600px){main{padding:0 14px 40px}}
 @media print{body{background:#fff}h2{break-before:page}figure{break-inside:avoid}}
 """
 _TOP = ("planned", "requests", "pages", "duplicates", "new_urls")

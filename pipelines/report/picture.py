@@ -89,6 +89,12 @@ def legend(axes: Axes, **where: Any) -> None:
     axes.legend(frameon=False, **where)
 
 
+def legend_below(axes: Axes, **which: Any) -> None:
+    """Show what the colours mean below the drawing, where bars of any length leave nothing covered."""
+    known = which or dict(zip(("handles", "labels"), axes.get_legend_handles_labels(), strict=True))
+    axes.figure.legend(loc="outside lower center", ncols=2, frameon=False, **known)
+
+
 def empty(axes: Axes, why: str) -> None:
     """Say why there is nothing to see."""
     axes.set_axis_off()

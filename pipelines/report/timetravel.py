@@ -9,7 +9,18 @@ import pandas as pd
 from lake import snapshot
 from lake.schema import SHELVES
 from lake.snapshot import Lake
-from pipelines.report.picture import BLUE, GREEN, Picture, bars, empty, legend, picture, tall, title, whole
+from pipelines.report.picture import (
+    BLUE,
+    GREEN,
+    Picture,
+    bars,
+    empty,
+    legend_below,
+    picture,
+    tall,
+    title,
+    whole,
+)
 from pipelines.report.tables import frame
 
 FIGURES = ("seen", *SHELVES, "hosts", "captures", "contents")
@@ -48,7 +59,7 @@ def plot_states(found: pd.DataFrame, *, before: int, after: int) -> Picture:
     axes.grid(False, axis="y")
     axes.set_xlim(0, most * 1.25)
     whole(axes.xaxis)
-    legend(axes, loc="lower right")
+    legend_below(axes)
     title(axes, "The lake then and now", x="rows")
     return drawn
 
