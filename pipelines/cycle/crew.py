@@ -1,6 +1,6 @@
 """The machine room of a fetch partition: whose turn it is, what an answer means for its host, what is kept.
 
-It is told the time and handed exchanges; `fetch.py` owns the loop, the socket and the clock.
+It is told the time and handed exchanges; `fetch_run.py` owns the loop, the socket and the clock.
 """
 
 from __future__ import annotations
