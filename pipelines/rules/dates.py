@@ -30,6 +30,10 @@ _W3C = re.compile(
 )
 
 
+_FIRST = datetime(1, 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = datetime.max.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def http_date_ms(text: str) -> int | None:
     """Return an HTTP date (RFC 9110 5.6.7: IMF-fixdate, RFC 850 or asctime) as epoch ms, None if it is none.
 
@@ -98,7 +102,10 @@ def _offset_minutes(zone: str) -> int | None:
 
 
 def _epoch_ms(day: tuple[int, int, int], clock: tuple[int, int, int, int], offset_minutes: int) -> int | None:
-    """Return epoch ms; None for a day or time that does not exist. Second 60 (a leap second) counts as 59."""
+    """Return epoch ms; None for a day or time that does not exist, or that no UTC time of the years 1 to 9999 is.
+
+    Second 60 (a leap second) counts as 59.
+    """
     hour, minute, second, ms = clock
     try:
         zone = timezone(timedelta(minutes=offset_minutes))
@@ -106,4 +113,6 @@ def _epoch_ms(day: tuple[int, int, int], clock: tuple[int, int, int, int], offse
     except (ValueError, OverflowError):
         return None
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    if not _FIRST <= since <= _LAST:
+        return None
     return (since.days * 86_400 + since.seconds) * 1000 + ms

@@ -53,6 +53,7 @@ _NEWS = {"title", "publication_date", "language", "name", "keywords"}
 
 
 _BARE_AMPERSAND = re.compile(rb"&(?!(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|amp|lt|gt|quot|apos);)")
+_NUMBERED = re.compile(rb"&#(?:(\d{1,7})|[xX]([0-9a-fA-F]{1,6}));")
 _CDATA, _CDATA_END = b"<![CDATA[", b"]]>"
 _HELD_BYTES = 12
 """Longer than any mark that the end of a chunk may part: `<![CDATA[` or `&#x10FFFF;`."""
@@ -118,9 +119,12 @@ class _Target:
     def _link(self, attributes: Mapping[str, str]) -> None:
         assert self._entry is not None
         href, rel = attributes["href"].strip()[:MAX_TEXT_CHARS], attributes.get("rel", "alternate").lower()
+        rel = rel.removeprefix("http://www.iana.org/assignments/relation/")  # RFC 4287 4.2.7.2
         if self._entry.kind == "item":
-            if rel == "alternate":
-                self._entry.texts.setdefault("link", href)
+            if (
+                rel == "alternate" and len(self._path) == self._entry_depth + 1
+            ):  # not of <source> or the content
+                self._entry.texts.setdefault("link" if self.root == "feed" else "link_href", href)
         elif rel == "alternate" and len(self._entry.alternates) < MAX_LISTED:
             self._entry.alternates.append((href, attributes.get("hreflang", "").strip()[:64]))
 
@@ -205,13 +209,19 @@ class _Mender:
         return b"".join(out) + self._mended(data[:cut])
 
     def _mended(self, data: bytes) -> bytes:
-        return data if self._in_cdata else _BARE_AMPERSAND.sub(b"&amp;", data)
+        return data if self._in_cdata else _NUMBERED.sub(_sayable, _BARE_AMPERSAND.sub(b"&amp;", data))
 
     def _cut(self, data: bytes) -> int:
         """Return where `data` may be cut so that no mark is parted."""
         start = max(len(data) - _HELD_BYTES, 0)
         found = [at for at in (data.find(mark, start) for mark in (b"&", b"<", b"]")) if at >= 0]
         return min(found, default=len(data))
+
+
+def _sayable(found: re.Match[bytes]) -> bytes:
+    """Return a numeric reference, or that of U+FFFD where it names half a UTF-16 pair or no character at all."""
+    number = int(found[1]) if found[1] else int(found[2], 16)
+    return b"&#xFFFD;" if 0xD800 <= number <= 0xDFFF or number > 0x10FFFF or not number else found[0]
 
 
 class XmlReader:
@@ -233,15 +243,20 @@ class XmlReader:
     def feed(self, chunk: bytes) -> list[RawEntry]:
         """Return the entries that end in `chunk`; raise SitemapError when the file is refused.
 
-        The first chunk holds the whole XML declaration; one that names another encoding than we know is ignored.
+        The first chunk holds the whole XML declaration; one that names another encoding than we know, or UTF-16 in
+        bytes that are not (as .NET writes), is ignored.
         """
         declared = None if self._prolog else _DECLARATION.match(chunk)
-        if declared and not _ENCODINGS.fullmatch(declared[1].strip()):
+        if declared and not self._believes(declared[1].strip()):
             chunk = chunk[declared.end() :]
         if self._target.root is None:
             self._watch_prolog(chunk)
         self._tail = (self._tail + chunk)[-32:]
         return self._parse(chunk if self._mender is None else self._mender.feed(chunk))
+
+    def _believes(self, encoding: bytes) -> bool:
+        wide = encoding.lower().replace(b"-", b"").startswith(b"utf16")
+        return _ENCODINGS.fullmatch(encoding) is not None and (not wide or self._mender is None)
 
     def finish(self) -> list[RawEntry]:
         """Return what was still open when the bytes ended; raise SitemapError if no root was ever found."""
@@ -255,7 +270,9 @@ class XmlReader:
         try:
             if data:
                 self._parser.feed(data)
-        except etree.XMLSyntaxError as error:
+        except SitemapError:  # by the target: no sitemap
+            raise
+        except (etree.XMLSyntaxError, ValueError) as error:  # ValueError: text that is no Unicode
             raise SitemapError(f"XML cannot be read: {error}") from None
         return self._take()
 

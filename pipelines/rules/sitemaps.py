@@ -253,8 +253,8 @@ def _entry(raw: RawEntry, base: str, policy: SitemapPolicy, limit_ms: int | None
 
 
 def _feed_address(texts: dict[str, str], base: str, policy: SitemapPolicy) -> str | None:
-    """Return a feed item's address: its link, else an id that is one."""
-    link = _address(texts.get("link"), base, policy)
+    """Return a feed item's address: its link, else an id that is one. RSS's own link goes before Atom's in it."""
+    link = _address(texts.get("link"), base, policy) or _address(texts.get("link_href"), base, policy)
     ids = (text for name in ("guid", "id") if (text := texts.get(name, "")).lower().startswith("http"))
     return link or next((url for text in ids if (url := _address(text, base, policy))), None)
 

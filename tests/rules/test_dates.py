@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.rules.dates import http_date_ms, utc_of, w3c_date_ms
+from pipelines.rules.dates import http_date_ms, if_modified_since, utc_of, w3c_date_ms
 from tests.shared import shared
 
 
@@ -34,6 +34,23 @@ def test_21_dates_of_sitemaps_and_feeds_mean_what_they_say():
 )
 def test_what_is_no_w3c_date_is_none(text: str):
     assert w3c_date_ms(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-05:00", "0001-01-01T00:00:00+00:01"],
+)
+def test_a_moment_outside_the_calendar_once_it_is_utc_is_none(text: str):
+    """.NET's DateTime.MinValue, as servers east of Greenwich write it."""
+    assert w3c_date_ms(text) is None
+    assert if_modified_since(text) is None
+
+
+def test_the_ends_of_the_calendar_are_times():
+    for text in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"):
+        ms = w3c_date_ms(text)
+        assert ms is not None and utc_of(ms).isoformat() == text.replace("Z", "+00:00")
+    assert http_date_ms("Fri, 31 Dec 9999 23:59:59 EST") is None
 
 
 @given(st.datetimes(datetime(1900, 1, 1), datetime(9999, 12, 31)))
