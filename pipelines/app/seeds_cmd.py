@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pipelines.app.lakes import place
 from pipelines.app.words import program
 from pipelines.failure import Failure, Misuse
+from pipelines.rules.filters import unusable
 from pipelines.seeds.add import Added, Wish, add_all, check_all
 from pipelines.seeds.read import KEY, BadLine
 
@@ -67,6 +68,8 @@ def metadata_of(
         if not equals or not KEY.fullmatch(name.strip()):
             raise Misuse(f"--meta {pair}: metadata is given as KEY=VALUE, for example --meta stay=host")
         found[name.strip()] = value.strip()
+    if why := unusable(found):
+        raise Misuse(f"--meta {why}")
     given = {"label": label, "country": country, "topic": topic}
     return found | {name: value for name, value in given.items() if value is not None}
 

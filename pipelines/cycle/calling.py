@@ -115,8 +115,7 @@ def _is_news(turn: Turn, row: dict[str, Any], lastmod: int) -> bool:
 
 
 def _heard(row: dict[str, Any]) -> float:
-    words = metadata.read(row["meta"]).get("sitemap")
-    return float((words or {}).get("lastmod") or 0)
+    return float(metadata.hints(row["meta"]).get("lastmod") or 0)
 
 
 def trust_by_host(rows: Iterable[dict[str, Any]]) -> dict[str, float]:

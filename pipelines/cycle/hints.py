@@ -21,7 +21,7 @@ def told_by_sitemaps(candidates: pa.Table) -> dict[int, dict[str, Any]]:
     told = candidates.filter(pc.fill_null(pc.match_substring(candidates["meta"], _MARK), False))
     told = told.sort_by([("url_key", "ascending"), ("via_key", "ascending")])
     pairs = zip(told["url_key"].to_pylist(), told["meta"].to_pylist(), strict=True)
-    return {key: metadata.read(meta).get("sitemap") or {} for key, meta in pairs}
+    return {key: metadata.hints(meta) for key, meta in pairs}
 
 
 def with_hints(rows: pa.Table, candidates: pa.Table) -> pa.Table:
@@ -37,7 +37,7 @@ def with_hints(rows: pa.Table, candidates: pa.Table) -> pa.Table:
     for key, meta in words.items():
         place = int(np.searchsorted(keys, key))
         known = metadata.read(texts[place])
-        texts[place] = metadata.written({**known, "sitemap": metadata.read(meta).get("sitemap")})
+        texts[place] = metadata.written({**known, "sitemap": metadata.hints(meta)})
     at = rows.schema.get_field_index("meta")
     return rows.set_column(at, rows.schema.field(at), pa.array(texts, pa.string()))
 

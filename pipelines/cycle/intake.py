@@ -99,6 +99,9 @@ def _sifted(rows: pa.Table, policy: filters.FilterPolicy, taken: Taken) -> dict[
         if wire is None:
             taken.refuse(url, "not an http(s) URL")
             continue
+        if meta is not None and (why := filters.unusable(metadata.read(meta))) is not None:
+            taken.refuse(url, why)
+            continue
         host = urls.host_of(wire)
         if source in SITEMAP_SOURCES or metadata.is_set(meta, "sitemap"):
             taken.sitemaps.append(_sitemap(wire, host, _seed_meta(wire, metadata.inherited(meta), policy)))

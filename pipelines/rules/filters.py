@@ -111,6 +111,7 @@ class Facts(NamedTuple):
 
 
 NO_FACTS = Facts()
+STAYS = ("any", "host", "domain")
 Check = Callable[[Shape, Facts, FilterPolicy], str | None]
 
 
@@ -145,7 +146,30 @@ def _matching(url: str, patterns: tuple[str, ...]) -> str | None:
 
 def _words(value: Any) -> tuple[str, ...]:
     """Return patterns from metadata: a list, or text with blanks between."""
-    return tuple(value.split()) if isinstance(value, str) else tuple(str(one) for one in value or ())
+    return (
+        tuple(str(one) for one in value)
+        if isinstance(value, list | tuple)
+        else tuple(str(value or "").split())
+    )
+
+
+def unusable(meta: Mapping[str, Any]) -> str | None:
+    """Return why a seed's metadata cannot be obeyed, as a clause; None = it can.
+
+    >>> unusable({"stay": "hsot"})
+    'stay=hsot: it is one of any, host, domain'
+    """
+    for name in ("include", "exclude"):
+        for text in _words(meta.get(name)):
+            try:
+                _pattern(text)
+            except ValueError as error:
+                return f"{name}: {error}"
+    if "stay" in meta and meta["stay"] not in STAYS:
+        return f"stay={meta['stay']}: it is one of {', '.join(STAYS)}"
+    if "max_depth" in meta and not str(meta["max_depth"]).isdecimal():
+        return f"max_depth={meta['max_depth']}: it is a whole number of links"
+    return None
 
 
 def _whole(value: Any, default: int) -> int:

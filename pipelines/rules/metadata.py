@@ -69,16 +69,28 @@ def with_hints(
     >>> with_hints(None, lastmod=None, changefreq="daily", priority=0.5)
     '{"sitemap":{"changefreq":"daily"}}'
     """
-    hints: dict[str, Any] = {}
+    told: dict[str, Any] = {}
     if changefreq:
-        hints["changefreq"] = changefreq
+        told["changefreq"] = changefreq
     if lastmod is not None and lastmod.timestamp() > 0:
-        hints["lastmod"] = int(lastmod.timestamp())
+        told["lastmod"] = int(lastmod.timestamp())
     if priority != 0.5:
-        hints["priority"] = round(priority, 3)
-    if not hints:
+        told["priority"] = round(priority, 3)
+    if not told:
         return meta
-    return written({**read(meta), "sitemap": hints})
+    return written({**read(meta), "sitemap": told})
+
+
+def hints(meta: str | None) -> dict[str, Any]:
+    """Return what a sitemap says of a URL, as `with_hints` put it there; empty where it says nothing.
+
+    A seed may bring the name as a switch instead (`sitemap=no`): that says nothing.
+
+    >>> hints('{"sitemap":{"lastmod":7}}'), hints('{"sitemap":"no"}')
+    ({'lastmod': 7}, {})
+    """
+    told = read(meta).get("sitemap")
+    return told if isinstance(told, dict) else {}
 
 
 def changefreq(meta: str | None) -> str | None:
@@ -89,8 +101,7 @@ def changefreq(meta: str | None) -> str | None:
     """
     if meta is None or '"changefreq"' not in meta:
         return None
-    told = read(meta).get("sitemap")
-    word = told.get("changefreq") if isinstance(told, dict) else None
+    word = hints(meta).get("changefreq")
     return word if isinstance(word, str) else None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from pipelines.rules.filters import unusable
 from pipelines.rules.urls import wire
 
 LINE_BYTES = 65_536
@@ -91,4 +92,5 @@ def _meta(pairs: list[str]) -> tuple[tuple[str, str], ...] | str:
         if not equals or not KEY.fullmatch(key.strip()):
             return f"{pair[:100]!r} is not key=value metadata"
         found.append((key.strip(), value.strip()))
-    return tuple(found)
+    why = unusable(dict(found))
+    return why[:200] if why else tuple(found)

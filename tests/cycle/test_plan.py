@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as quickly
 from hypothesis import strategies as st
 
+from lake import inbox
 from pipelines.cycle import intake
 from pipelines.cycle.hoststate import moment
 from pipelines.rules.budget import month_of
@@ -297,3 +298,26 @@ def test_a_group_that_takes_its_seeds_keeps_none_of_the_inbox_mapped(tmp_path: P
     rows = [intake.inbox_rows(opened, group) for group in range(opened.groups)]
     assert sum(part.num_rows for part in rows) == 100
     assert "inbox-" not in Path("/proc/self/maps").read_text()
+
+
+def test_a_seed_whose_metadata_cannot_be_obeyed_is_refused_and_stops_nothing(tmp_path: Path) -> None:
+    """What `noria seeds add` refuses by itself may come from elsewhere."""
+    lake = lake_with(tmp_path, [])
+    metas = [
+        '{"exclude":"re:("}',
+        '{"include":["re:["]}',
+        '{"stay":"hsot"}',
+        '{"max_depth":"deep"}',
+        '{"sitemap":"no"}',
+    ]
+    rows = [
+        {"url": f"http://h{place}.test/", "source": "seed", "meta": meta} for place, meta in enumerate(metas)
+    ]
+    inbox.put(lake.root, rows, kind="seed", now_ms=NOW_MS)
+    opened = planned(lake, settings())
+    told = opened.done("intake")
+    assert told is not None and (told["urls"], told["refused"]) == (1, 4)
+    assert [example["rule"].partition(":")[0].partition("=")[0] for example in told["examples"]] == [
+        "exclude", "include", "stay", "max_depth",
+    ]  # fmt: skip
+    assert [row["url"] for row in chosen(opened)] == ["http://h4.test/"]
