@@ -118,7 +118,12 @@ class Plan(Section):
     """What a cycle takes on."""
 
     max_pages: int = whole(0, 0, 10**10, "URLs planned in a cycle; 0 = no limit but the window")
-    max_bytes: int = whole(0, 0, 10**15, "body bytes fetched in a cycle; 0 = no limit")
+    max_bytes: int = whole(
+        0,
+        0,
+        10**15,
+        "body bytes fetched in a cycle, each partition an equal share; what is under way comes on top; 0 = no limit",
+    )
     bands: Weights = listing(
         (16.0, 8.0, 4.0, 2.0, 1.0),
         "weights of the priority bands f1, f2, …: a URL of weight 2 is drawn twice as readily as one of weight 1",

@@ -56,16 +56,20 @@ def robots(settings: Settings, text: str, *, file: Path | None, as_json: bool, f
     href = _wire(text)
     if fetch:
         with Asking(settings, _lake_of(settings)) as asking:
-            _tell(settings, href, *_fetched(asking.robots(href)), as_json=as_json)
+            _tell(settings, href, *_fetched(settings, asking.robots(href)), as_json=as_json)
         return
-    rules, source = (Rules.parse(_bytes(file)), str(file)) if file else _kept(settings, href)
+    rules, source = (_rules(settings, _bytes(file)), str(file)) if file else _kept(settings, href)
     _tell(settings, href, rules, source, as_json=as_json)
 
 
-def _fetched(asked: Asked) -> tuple[Rules, str]:
+def _rules(settings: Settings, body: bytes) -> Rules:
+    return Rules.parse(body, settings.robots.max_bytes)
+
+
+def _fetched(settings: Settings, asked: Asked) -> tuple[Rules, str]:
     exchange = asked.exchange
     came = f"status {exchange.status}" if exchange.status else f"{exchange.outcome.value}: {exchange.error}"
-    rules = Rules.parse(asked.body) if asked.state is RobotsState.RULES else KEPT[asked.state.value]
+    rules = _rules(settings, asked.body) if asked.state is RobotsState.RULES else KEPT[asked.state.value]
     return rules, f"{asked.url} as fetched just now, {came}: {asked.state.value.replace('_', ' ')}"
 
 
@@ -130,5 +134,5 @@ def _kept(settings: Settings, href: str) -> tuple[Rules, str]:
             return KEPT[copy["state"]], f"{when}: {copy['state'].replace('_', ' ')}"
         body = held.read("robots", columns=["body"], filter=pc.field("digest") == copy["digest"])
         if body.num_rows:
-            return Rules.parse(body.column("body")[0].as_py()), when
+            return _rules(settings, body.column("body")[0].as_py()), when
     raise Failure(f"the lake at {path} has no robots.txt of {site} yet; give one with --file robots.txt")

@@ -16,7 +16,7 @@ from pipelines.cycle.watch import Watch
 from pipelines.net.exchange import Exchange
 from pipelines.rules import urls
 from pipelines.rules.delay import Delay, DelayPolicy
-from pipelines.rules.outcome import HOST_FAULTS, Outcome
+from pipelines.rules.outcome import HOST_FAULTS, SITE_FAULTS, Outcome
 from pipelines.rules.recrawl import ProbePolicy, probe_seconds
 from pipelines.rules.retry_after import RetryAfterPolicy, retry_after_ms
 from pipelines.rules.robots import Rules
@@ -209,16 +209,20 @@ class Crew:
     def settle(self, item: Item, exchange: Exchange, *, now_ms: int, epoch_ms: int) -> None:
         """Enter what came of a request into its host's books, and give the host back to the heap."""
         host = self.hosts[item.host]
-        outcome = exchange.outcome
+        outcome, site = exchange.outcome, urls.site_of(item.url)
+        site_only = outcome in SITE_FAULTS and self._has_other_site(host, site, epoch_ms)
         host.settle(
-            self.policy.delay, outcome, first_byte_ms=exchange.first_byte_ms, total_ms=exchange.total_ms
-        )
+            self.policy.delay, outcome, first_byte_ms=exchange.first_byte_ms, total_ms=exchange.total_ms,
+            site_only=site_only,
+        )  # fmt: skip
         if item.kind != "robots":  # what robots.txt says of a host's health is learnt apart
             host.answered(outcome, exchange.first_byte_ms)
         if item.kind == "page" and outcome is Outcome.OK:
             host.row["pages"] = (host.row["pages"] or 0) + 1
         host.row["body_bytes"] = (host.row["body_bytes"] or 0) + len(exchange.body)
-        if outcome in HOST_FAULTS:
+        if site_only:
+            self._close_site(host, site, epoch_ms)
+        elif outcome in HOST_FAULTS:
             self._ail(host, epoch_ms)
         wish = self._retry_after(exchange, epoch_ms)
         host.pause = host.delay if wish <= host.delay.ms else Delay(wish, "retry_after")
@@ -227,6 +231,26 @@ class Crew:
         if host.requests_left <= 0:
             self._leave_robots(host, epoch_ms)
         self._give_back(host, now_ms)
+
+    def _has_other_site(self, host: HostState, site: str, epoch_ms: int) -> bool:
+        """Return whether a host has another port or scheme that answers, or that is still to be tried."""
+        answering, silent = set[str](), {site}
+        for other, copy in host.robots.items():
+            if copy.expires_ms > epoch_ms:
+                (silent if copy.state is RobotsState.UNREACHABLE else answering).add(other)
+        waiting = {urls.site_of(item.url) for item in host.queue if item.kind == "page"}
+        return bool((answering | waiting) - silent)
+
+    def _close_site(self, host: HostState, site: str, epoch_ms: int) -> None:
+        """Leave a port or scheme alone that cannot be talked to: nobody knows what its robots.txt says now."""
+        again = next_fetch_ms(
+            self.policy.robots, state=RobotsState.UNREACHABLE, fetched_ms=epoch_ms, failures=1
+        )
+        host.robots[site] = RobotsCopy(
+            RobotsState.UNREACHABLE, None, None, None, epoch_ms, again, robots_url(site)
+        )
+        host.touched = True
+        self._skip_site(host, site)
 
     def _retry_after(self, exchange: Exchange, epoch_ms: int) -> int:
         if exchange.status not in (429, 503):
@@ -280,11 +304,14 @@ class Crew:
     # --- robots.txt ---
 
     def robots_came(
-        self, item: Item, exchange: Exchange, body: bytes, digest: str | None, *, epoch_ms: int
-    ) -> None:
+        self, item: Item, exchange: Exchange, body: bytes, digest: str | None, *, epoch_ms: int,
+        spoilt: bool = False,
+    ) -> None:  # fmt: skip
         """Take in an answer to robots.txt: follow its redirect, or settle what holds for the site that was asked.
 
-        Call it before `settle`. The rules belong to the site of the first hop (RFC 9309 2.3.1.2).
+        Call it before `settle`. The rules belong to the site of the first hop (RFC 9309 2.3.1.2). spoilt: the body
+        was cut off on its way or cannot be decoded; half the rules are no rules, so it is as if none had come
+        (RFC 9309 2.3.1.4; Google: interrupted connections and chunking errors are server errors).
         """
         owner = self.hosts[urls.host_of(item.site + "/")]
         target = self._robots_target(item, exchange)
@@ -298,6 +325,7 @@ class Crew:
             state = (
                 state_of(exchange.status) if exchange.outcome not in HOST_FAULTS else RobotsState.UNREACHABLE
             )
+            state = RobotsState.UNREACHABLE if spoilt and state is RobotsState.RULES else state
             self._learn(owner, item, state, body, exchange, digest, epoch_ms)
         if owner.name != item.host:
             self.wake(owner)
@@ -326,7 +354,7 @@ class Crew:
         digest: str | None, epoch_ms: int,
     ) -> None:  # fmt: skip
         row = owner.row
-        rules = Rules.parse(body) if state is RobotsState.RULES else None
+        rules = Rules.parse(body, self.policy.robots.max_bytes) if state is RobotsState.RULES else None
         if rules is not None and digest is not None:
             self.bodies[digest] = body
         failures = (row["failures"] or 0) + 1
@@ -351,8 +379,17 @@ class Crew:
         self.note_listed(owner, item.site, epoch_ms=epoch_ms)
         if not item.hop:
             row["companion"] = None
-        row["crawl_delay_ms"] = rules.crawl_delay_ms(self.policy.product) if rules else None
+        row["crawl_delay_ms"] = self._crawl_delay_ms(owner, epoch_ms)
         owner.settle_delay(self.policy.delay)
+
+    def _crawl_delay_ms(self, host: HostState, epoch_ms: int) -> int | None:
+        """Return the longest Crawl-delay of a host's sites (ports and schemes) whose rules hold: its clock is one."""
+        wishes = (
+            copy.rules.crawl_delay_ms(self.policy.product)
+            for copy in host.robots.values()
+            if copy.rules is not None and copy.expires_ms > epoch_ms
+        )
+        return max((wish for wish in wishes if wish is not None), default=None)
 
     def _leave_unread(self, item: Item, url: str, epoch_ms: int) -> None:
         """Settle a site whose rules lie on a host that cannot be asked: they are unreachable."""

@@ -22,6 +22,7 @@ from pipelines.rules.delay import DelayPolicy, wait_left_ms
 from pipelines.rules.outcome import HOST_FAULTS, Outcome
 from pipelines.rules.robots import Rules
 from pipelines.rules.robots_policy import RobotsState
+from pipelines.rules.robots_text import MAX_BYTES
 
 ITEM_COLUMNS = (
     "url", "host", "url_key", "depth", "via", "source", "meta", "etag", "last_modified", "last_digest",
@@ -54,6 +55,7 @@ class Roster:
     earlier: Earlier
     bodies: dict[str, bytes]
     longest_ms: int = 2**62  # the longest pause that anything but a crawl-delay can ask for
+    robots_bytes: int = MAX_BYTES  # of a robots.txt, how much is read
 
     def hosts(self, policy: DelayPolicy, *, now_ms: int, epoch_ms: int) -> Iterator[HostState]:
         """Yield every host as it stands at `now_ms` (monotonic), which is `epoch_ms` since 1970."""
@@ -74,7 +76,7 @@ class Roster:
             row["allowance"] - spent.total(),
             (row["fault"], row["fault_detail"]) if row["fault"] else None,
             queue=deque() if down else self.queues.get(row["host"], deque()),
-            robots=robots_copies(known["robots"] or (), self.bodies),
+            robots=robots_copies(known["robots"] or (), self.bodies, self.robots_bytes),
             id=identity,
             touched=bool(spent),
             down=down,
@@ -116,7 +118,14 @@ def read(turn: Turn, partition: int, base: Path, attempt: parts.Attempt, lake: L
     earlier = read_earlier(base, attempt)
     rows = plan.to_pylist()
     queues, bodies = _queues(turn, partition, earlier.done), _robots_bodies(lake, rows, earlier)
-    return Roster(rows, queues, earlier, bodies, policies.longest_pause_ms(turn.settings))
+    return Roster(
+        rows,
+        queues,
+        earlier,
+        bodies,
+        policies.longest_pause_ms(turn.settings),
+        turn.settings.robots.max_bytes,
+    )
 
 
 def read_earlier(base: Path, attempt: parts.Attempt) -> Earlier:
@@ -184,14 +193,14 @@ def _queues(turn: Turn, partition: int, done: set[int]) -> dict[str, deque[Item]
     return queues
 
 
-def robots_copies(known: Any, bodies: dict[str, bytes]) -> dict[str, RobotsCopy]:
+def robots_copies(known: Any, bodies: dict[str, bytes], most_bytes: int) -> dict[str, RobotsCopy]:
     """Return the robots.txt copies of a host row by site; one whose body cannot be found is left out."""
     copies: dict[str, RobotsCopy] = {}
     for site in known:
         state, body = RobotsState(site["state"]), bodies.get(site["digest"] or "")
         if state is RobotsState.RULES and body is None:
             continue
-        rules = Rules.parse(body) if body is not None and state is RobotsState.RULES else None
+        rules = Rules.parse(body, most_bytes) if body is not None and state is RobotsState.RULES else None
         copies[site["site"]] = RobotsCopy(
             state, rules, site["status"], site["digest"], epoch_ms(site["fetched_at"]),
             epoch_ms(site["expires_at"]), site["url"],

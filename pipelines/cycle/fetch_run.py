@@ -102,6 +102,7 @@ class FetchRun:
         self.blooms: dict[int, bloom.Bloom] = {}
         self.lake = lake
         spent = self._earlier_ms()
+        self.most_bytes = self._share_of_bytes()
         self.deadline_ms = self.started_ms + max(settings.window.seconds * 1_000 - spent, 0)
         self.stop_path = turn.staged("stop")
         self.stopped = False
@@ -114,6 +115,11 @@ class FetchRun:
         self.flushing: asyncio.Task[None] | None = None
         self.renewed = self.flushed = time.monotonic()
         self.slow_hosts: list[dict[str, Any]] = []
+
+    def _share_of_bytes(self) -> int:
+        """Body bytes that the partition may take, of [plan] max_bytes: the partitions have equal shares."""
+        partitions = (self.task.turn.done("allot") or {}).get("partitions") or 1
+        return -(-self.task.turn.settings.plan.max_bytes // partitions)
 
     def _earlier_ms(self) -> int:
         """Time that earlier attempts spent fetching, so that a resumed window is not longer than a whole one."""
@@ -175,7 +181,7 @@ class FetchRun:
         """Send what may be sent now, then sleep until something can change. False = there is no more to do."""
         limit = self.task.turn.settings.fetch.connections
         now = self.clock.monotonic_ms()
-        if now >= self.deadline_ms:
+        if now >= self.deadline_ms or 0 < self.most_bytes <= self.keeper.counts["body_bytes"]:
             return False
         until = self.deadline_ms
         limit = min(limit, self.open + UNREAD_ANSWERS - self.unread)
@@ -251,16 +257,21 @@ class FetchRun:
             )
         else:
             most = self.crew.policy.sitemaps.reading.max_bytes if item.kind == "sitemap" else None
+            conditions = _conditional(item)
             exchange = await self.fetcher.fetch(
-                item.url, headers=_conditional(item), before_send=before_send, body_bytes=most
+                item.url, headers=conditions, before_send=before_send, body_bytes=most
             )
+            if exchange.outcome is Outcome.NOT_MODIFIED and not conditions:
+                exchange.outcome, exchange.error = Outcome.BAD_HTTP, "304 to a request without a condition"
         now, epoch = self.clock.monotonic_ms() + 1, self.clock.now_ms() + 1
         self.unread += 1
         try:
             async with self.desk:
                 capture = self.keeper.keep(item, exchange, pause, asked=bool(sent))
                 if item.kind == "robots":
-                    self.crew.robots_came(item, exchange, capture.decoded, capture.digest, epoch_ms=epoch)
+                    self.crew.robots_came(
+                        item, exchange, capture.decoded, capture.digest, epoch_ms=epoch, spoilt=capture.spoilt
+                    )
                 elif exchange.outcome is Outcome.REDIRECT and item.kind == "page":
                     self._redirect(item, exchange)
                 self.crew.settle(item, exchange, now_ms=now, epoch_ms=epoch)
@@ -278,12 +289,14 @@ class FetchRun:
             self._follow(item, target)
 
     def _follow(self, item: Item, target: str) -> None:
-        """Queue a redirect's target if it is surely new and its host is ours."""
+        """Queue a redirect's target if the filters admit it, it is surely new, and its host is ours."""
         host = urls.host_of(target)
         key = urls.url_key(target, host)
         state = self.crew.hosts.get(host)
         again = key == item.key and target not in (*item.chain, item.url)
         if state is None or state.down or not (again or self._surely_new(key)):
+            return
+        if not self.keeper.admits(item, target):
             return
         hop = Item(
             target, host, key, item.origin, depth=item.depth, via=item.url, source="redirect", meta=item.meta,

@@ -112,16 +112,20 @@ class HostState:
         )
 
     def settle(
-        self, policy: DelayPolicy, outcome: Outcome, *, first_byte_ms: int | None, total_ms: int
-    ) -> None:
-        """Enter one outcome into the books: back-off, averages, health, and the pause that follows."""
+        self, policy: DelayPolicy, outcome: Outcome, *, first_byte_ms: int | None, total_ms: int,
+        site_only: bool = False,
+    ) -> None:  # fmt: skip
+        """Enter one outcome into the books: back-off, averages, health, and the pause that follows.
+
+        site_only: the fault is of one port or scheme, and the host has others.
+        """
         row = self.row
         row["backoff_ms"] = next_backoff_ms(policy, backoff_ms=row["backoff_ms"] or 0, outcome=outcome)
         if first_byte_ms is not None:
             row["last_first_byte_ms"] = first_byte_ms
             row["first_byte_ms"] = moving_average_ms(row["first_byte_ms"], first_byte_ms)
             row["response_ms"] = moving_average_ms(row["response_ms"], total_ms)
-        if outcome in HOST_FAULTS:
+        if outcome in HOST_FAULTS and not site_only:
             self.down = True
             row["failures"] = min((row["failures"] or 0) + 1, 32_767)
             row["health"] = outcome.value

@@ -41,6 +41,8 @@ class Kept:
 
     digest: str | None
     decoded: bytes
+    spoilt: bool
+    """The body was cut off on its way, or its content coding cannot be taken off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Keeper:
         self._plugged = plugged(turn, partition, attempt.number, filters)
         self._judge: Judge = self._plugged.judge if self._plugged else Quick(filters).judge
         self._sieve = LinkSieve(filters, judge=self._judge)
-        self._feeds = settings.sitemaps.feeds
+        self._feeds, self._robots_redirects = settings.sitemaps.feeds, settings.robots.redirects
         if self._plugged:
             self._pages = self._plugged.plugins.page_policy(self._pages)
         self._spools: list[warc.Spool] = []
@@ -107,7 +109,15 @@ class Keeper:
             links=self._rows["candidates"][known:],
         )  # fmt: skip
         self._note(item, exchange, pause, asked, (decoded, page), stored, tags, seen)
-        return Kept(stored[1].payload_digest if stored else None, decoded.data if decoded else b"")
+        return Kept(
+            stored[1].payload_digest if stored else None,
+            decoded.data if decoded else b"",
+            bodies.is_spoilt(exchange.truncated, decoded, limit=self._limits.decoded_bytes),
+        )
+
+    def admits(self, item: Item, url: str) -> bool:
+        """Say whether the filters let through what an item redirects to, in wire form."""
+        return self._judge(url, depth=item.depth, meta=item.meta)[1] is not None
 
     def _read(self, item: Item, exchange: Exchange) -> tuple[bodies.Decoded | None, Page | None]:
         if exchange.outcome is not Outcome.OK or not exchange.body or item.kind == "sitemap":
@@ -159,7 +169,8 @@ class Keeper:
         if exchange.outcome is not Outcome.REDIRECT:
             return
         target = urls.resolve_location(item.url, exchange.header("location") or "")
-        if target is None or item.hop >= self._limits.redirects or target in (*item.chain, item.url):
+        most = self._robots_redirects if item.kind == "robots" else self._limits.redirects
+        if target is None or item.hop >= most or target in (*item.chain, item.url):
             exchange.outcome = Outcome.REDIRECT_LIMIT
             exchange.error = f"after {item.hop} hops: Location {exchange.header('location') or 'is missing'}"
             return
@@ -219,6 +230,7 @@ class Keeper:
         self.counts["pages"] += item.kind == "page" and exchange.outcome is Outcome.OK
         self.counts["finished"] += item.kind == "page" and item.key == item.origin
         self.counts["wire_bytes"] += exchange.wire_bytes
+        self.counts["body_bytes"] += len(exchange.body)
         spool, record = stored or (-1, None)
         target = exchange.header("location") if exchange.outcome is Outcome.REDIRECT else None
         content_type = exchange.header("content-type")
@@ -321,6 +333,7 @@ class Keeper:
         self.counts["requests"] += captures.num_rows - captures["request_ms"].null_count
         self.counts["pages"] += pages.filter(pc.equal(pages["outcome"], Outcome.OK.value)).num_rows
         self.counts["wire_bytes"] += pc.sum(captures["wire_bytes"]).as_py() or 0
+        self.counts["body_bytes"] += pc.sum(captures["body_bytes"]).as_py() or 0
         finished = pc.sum(pc.equal(pages["url_key"], pages["origin_key"])).as_py() or 0
         self.counts["finished"] += finished
         self.planned += finished

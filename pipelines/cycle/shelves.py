@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lake.schema import TIMESTAMP
 from pipelines.cycle.frontier import STATE, is_seed
 from pipelines.rules import metadata, sources
-from pipelines.rules.outcome import ANSWERED, HOST_FAULTS, RETIRING, Outcome
+from pipelines.rules.outcome import ANSWERED, HOST_FAULTS, RETIRING, SITE_FAULTS, Outcome
 from pipelines.rules.recrawl import (
     Floats,
     RecrawlPolicy,
@@ -33,8 +33,11 @@ CHANGED_BY_VISIT = (
 """The columns of a frontier row that a visit may change."""
 READ_FROM_CAPTURE = (
     "outcome", "fetch_time", "fetch_status", "content_digest", "etag", "last_modified", "error", "fetch_redirect",
+    "content_truncated",
 )  # fmt: skip
 """The columns of a capture that say so."""
+
+Bools = npt.NDArray[np.bool_]
 
 _SECOND = 1_000_000
 """Microseconds, the unit of the lake's timestamps."""
@@ -50,19 +53,30 @@ class Moved:
 
 
 def after_visits(
-    states: pa.Table, captures: pa.Table, *, recrawl: RecrawlPolicy, retry: RetryPolicy, prices: Floats
+    states: pa.Table,
+    captures: pa.Table,
+    *,
+    recrawl: RecrawlPolicy,
+    retry: RetryPolicy,
+    prices: Floats,
+    well: Bools,
 ) -> tuple[pa.Table, npt.NDArray[np.str_]]:
     """Return URLs in their new state after the captures that decide their fate in this cycle, and the shelf of each.
 
     states: frontier rows, in any order. captures: the row of each, in the same order (READ_FROM_CAPTURE). prices: what a
-    visit to the host of each must bring, seconds. A seed is never retired: it is tried again at the longest pause.
+    visit to the host of each must bring, seconds. well: whether the host of each is: what fails then is of the URL's
+    own port or scheme, and counts. A seed is never retired: it is tried again at the longest pause.
     """
     answered = pc.is_in(captures["outcome"], pa.array([outcome.value for outcome in ANSWERED]))
     place = answered.to_numpy()
     shelf = np.full(states.num_rows, "later", dtype="<U7")
     good = _answered(states.filter(answered), captures.filter(answered), recrawl, prices[place])
     rest, shelf[~place] = _unanswered(
-        states.filter(pc.invert(answered)), captures.filter(pc.invert(answered)), recrawl, retry
+        states.filter(pc.invert(answered)),
+        captures.filter(pc.invert(answered)),
+        recrawl,
+        retry,
+        well[~place],
     )
     order = np.argsort(np.concatenate([np.flatnonzero(place), np.flatnonzero(~place)]), kind="stable")
     return pa.concat_tables([good, rest]).take(pa.array(order)).combine_chunks(), shelf
@@ -104,20 +118,21 @@ def _answered(states: pa.Table, captures: pa.Table, recrawl: RecrawlPolicy, pric
             "visit_seconds": watched,
             "last_status": captures["fetch_status"],
             "last_digest": pc.if_else(unsaid, before, digest),
-            "etag": _told_or_kept(captures["etag"], states["etag"], kept),
-            "last_modified": _told_or_kept(captures["last_modified"], states["last_modified"], kept),
+            "etag": _told_or_kept(captures, "etag", states["etag"], kept),
+            "last_modified": _told_or_kept(captures, "last_modified", states["last_modified"], kept),
         },
     )
 
 
 def _unanswered(
-    states: pa.Table, captures: pa.Table, recrawl: RecrawlPolicy, retry: RetryPolicy
+    states: pa.Table, captures: pa.Table, recrawl: RecrawlPolicy, retry: RetryPolicy, well: Bools
 ) -> tuple[pa.Table, list[str]]:
     """Return the state and the shelf of URLs whose page did not come: they are few, and each has its own reason."""
     names = [*CHANGED_BY_VISIT, "source"]
     rows, shelf = states.select(names).to_pylist(), []
-    for state, capture in zip(rows, captures.select(READ_FROM_CAPTURE).to_pylist(), strict=True):
-        moved = _without_page(state, capture, recrawl, retry)
+    told = captures.select(READ_FROM_CAPTURE).to_pylist()
+    for state, capture, host_is_well in zip(rows, told, well.tolist(), strict=True):
+        moved = _without_page(state, capture, recrawl, retry, host_is_well)
         state |= moved.changes
         shelf.append(moved.shelf)
     schema = pa.schema([STATE.field(name) for name in names])
@@ -126,7 +141,11 @@ def _unanswered(
 
 
 def _without_page(
-    state: dict[str, Any], capture: dict[str, Any], recrawl: RecrawlPolicy, retry: RetryPolicy
+    state: dict[str, Any],
+    capture: dict[str, Any],
+    recrawl: RecrawlPolicy,
+    retry: RetryPolicy,
+    host_is_well: bool,
 ) -> Moved:
     outcome, at = Outcome(capture["outcome"]), capture["fetch_time"]
     if outcome is Outcome.REDIRECT:
@@ -136,7 +155,7 @@ def _without_page(
             "detail": _cut(capture["fetch_redirect"]),
         }
         return _later(at + timedelta(seconds=recrawl.redirect_seconds), outcome, changes)
-    if outcome in HOST_FAULTS:
+    if outcome in HOST_FAULTS and not (host_is_well and outcome in SITE_FAULTS):
         return Moved("ready", {"reason": outcome.value, "detail": _cut(capture["error"])})
     return _failed(state, capture, outcome, at, retry)
 
@@ -176,9 +195,17 @@ def _column(values: Any, kind: pa.DataType) -> Any:
     return pa.array(values, kind) if isinstance(values, np.ndarray) else values.cast(kind)
 
 
-def _told_or_kept(told: pa.ChunkedArray, before: pa.ChunkedArray, kept: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the validators that answers bring; a 304 without one leaves the page's as it was."""
-    said = pc.fill_null(pc.not_equal(told, ""), False)
+_TORN = pa.array(["disconnect", "time"])
+"""Marks of a body that was cut off on its way: asked by its validator, the server would confirm what never came."""
+
+
+def _told_or_kept(
+    captures: pa.Table, name: str, before: pa.ChunkedArray, kept: pa.ChunkedArray
+) -> pa.ChunkedArray:
+    """Return the validators that whole answers bring; a 304 without one leaves the page's as it was."""
+    told = captures[name]
+    whole = pc.invert(pc.fill_null(pc.is_in(captures["content_truncated"], _TORN), False))
+    said = pc.and_(whole, pc.fill_null(pc.not_equal(told, ""), False))
     return pc.if_else(said, told, pc.if_else(kept, before, pa.scalar(None, told.type)))
 
 

@@ -102,9 +102,10 @@ def _moved(
     """Return the visited rows in their new state, and the shelf of each. Both tables are sorted by url_key."""
     place = pc.index_in(asked["host"].combine_chunks(), books["host"].combine_chunks())
     prices = pc.fill_null(books["revisit_price"], 0.0).to_numpy().astype(np.float64)
+    well = pc.fill_null(pc.equal(books["health"], "ok"), False).to_numpy()
     rows, shelf = after_visits(
         asked, captures, recrawl=policies.recrawl_policy(turn.settings),
-        retry=policies.retry_policy(turn.settings), prices=prices[place.to_numpy()],
+        retry=policies.retry_policy(turn.settings), prices=prices[place.to_numpy()], well=well[place.to_numpy()],
     )  # fmt: skip
     return _set_cycle(rows, turn.cycle), shelf
 

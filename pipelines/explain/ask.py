@@ -82,9 +82,10 @@ class Asking:
                 url = target
         state = state_of(exchange.status)
         body = exchange.body if state is RobotsState.RULES else b""
-        decoded = bodies.decode(
-            body, exchange.header("content-encoding"), limit=self.settings.limits.decoded_bytes
-        )
+        limit = self.settings.limits.decoded_bytes
+        decoded = bodies.decode(body, exchange.header("content-encoding"), limit=limit)
+        if state is RobotsState.RULES and bodies.is_spoilt(exchange.truncated, decoded, limit=limit):
+            state = RobotsState.UNREACHABLE
         return Asked(state, decoded.data, url, exchange)
 
     async def _wait(self, host: str) -> None:

@@ -34,8 +34,13 @@ class RobotsVerdict:
     expires_at: datetime | None = None
 
 
-def robots_verdict(lake: Lake, row: Mapping[str, Any] | None, url: str, product: str) -> RobotsVerdict:
-    """Return what robots.txt says of a URL in wire form. row: its host's, None if the lake has not met the host."""
+def robots_verdict(
+    lake: Lake, row: Mapping[str, Any] | None, url: str, product: str, most_bytes: int
+) -> RobotsVerdict:
+    """Return what robots.txt says of a URL in wire form. row: its host's, None if the lake has not met the host.
+
+    most_bytes: of a robots.txt, how much is read.
+    """
     site = urls.site_of(url)
     copy = next((one for one in (row or {}).get("robots") or () if one["site"] == site), None)
     if copy is None:
@@ -57,12 +62,12 @@ def robots_verdict(lake: Lake, row: Mapping[str, Any] | None, url: str, product:
     body = reads.robots_body(lake, copy["digest"])
     if body is None:
         return RobotsVerdict("unknown", "the lake's copy is gone; it is asked anew", **told)
-    return judged(body, url, product, told)
+    return judged(body, url, product, told, most_bytes)
 
 
-def judged(body: bytes, url: str, product: str, told: Mapping[str, Any]) -> RobotsVerdict:
+def judged(body: bytes, url: str, product: str, told: Mapping[str, Any], most_bytes: int) -> RobotsVerdict:
     """Return what the rules of a robots.txt say of a URL. told: the verdict's other fields."""
-    rules = Rules.parse(body)
+    rules = Rules.parse(body, most_bytes)
     found = rules.allows(url, product)
     group = (
         "no group" if not found.group else f"group {'of everyone (*)' if found.group == '*' else found.group}"
@@ -81,4 +86,6 @@ def judged(body: bytes, url: str, product: str, told: Mapping[str, Any]) -> Robo
 
 def _unreachable(status: int | None) -> str:
     answer = f"answered {status}" if status else "did not answer"
+    if status is not None and 200 <= status < 300:
+        answer += ", but its text was cut off on the way or cannot be decoded"
     return f"it {answer}; while nobody knows what it allows, nothing is asked (RFC 9309, 2.3.1.4)"

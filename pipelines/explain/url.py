@@ -83,7 +83,9 @@ def explain_url(lake: Lake, settings: Settings, asked: str, *, now_ms: int, most
     view = replace(
         view,
         host=host,
-        robots=robots_verdict(lake, host.row, spelling.wire, settings.identity.product),
+        robots=robots_verdict(
+            lake, host.row, spelling.wire, settings.identity.product, settings.robots.max_bytes
+        ),
         open_cycle=open_cycle(lake, spelling),
         special=_special(spelling, host),
     )

@@ -79,6 +79,16 @@ def decode(body: bytes, content_encoding: str | None, *, limit: int) -> Decoded:
     )
 
 
+def is_spoilt(truncated: str | None, decoded: Decoded | None, *, limit: int) -> bool:
+    """Tell whether a body was cut off on its way or its coding cannot be taken off; our own cuts do not count.
+
+    truncated: the exchange's word. decoded: the body as `decode` gave it under `limit`; None = nobody tried.
+    """
+    if truncated is not None:
+        return truncated != "length"
+    return decoded is not None and not decoded.complete and len(decoded.data) < limit
+
+
 def _name(text: str) -> str:
     name = text.partition(";")[0].strip().strip("\"'").lower()
     return ALIASES.get(name, name)

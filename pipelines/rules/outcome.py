@@ -49,6 +49,14 @@ HOST_FAULTS = frozenset(
 )  # fmt: skip
 """The host itself cannot be talked to: its other URLs need not be tried until a probe succeeds."""
 
+SITE_FAULTS = frozenset(
+    {
+        Outcome.CONNECT_REFUSED, Outcome.CONNECT_TIMEOUT, Outcome.CONNECT_FAILED, Outcome.TLS_CERTIFICATE,
+        Outcome.TLS_HANDSHAKE,
+    }
+)  # fmt: skip
+"""Host faults that one port or scheme may have alone: a dead port or a bad certificate says nothing of the others."""
+
 SLOW_DOWN = frozenset(
     {Outcome.RATE_LIMITED, Outcome.SERVER_ERROR, Outcome.READ_TIMEOUT, Outcome.CONNECT_TIMEOUT}
 )

@@ -57,14 +57,15 @@ def governs(robots: str, url: str) -> bool:
 def state_of(status: int | None) -> RobotsState:
     """Return what an answer with this status (after redirects) says of the rules; None = no answer came.
 
-    429 means "not now" and counts as unreachable, as 5xx does; every other 4xx means that there are no rules.
+    429 means "not now" and counts as unreachable, as 5xx does; every other 4xx means that there are no rules. 304
+    says nothing to somebody who set no condition, as we never do for robots.txt.
     A redirect that is left over (too many hops, no target) is as good as a 4xx (2.3.1.2: "MAY assume that the
     robots.txt file is unavailable"). 1xx and other numbers are no answer.
 
     >>> [state_of(status).value for status in (200, 404, 429, 503, None)]
     ['rules', 'allow_all', 'unreachable', 'unreachable', 'unreachable']
     """
-    if status is None or status == 429:
+    if status in (None, 304, 429):
         return RobotsState.UNREACHABLE
     if 200 <= status < 300:
         return RobotsState.RULES

@@ -43,6 +43,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str, dict[str, Any]]] = {
         "last_change_at": None, "visit_seconds": 864_000, "etag": '"2"', "last_modified": None}),
     "changed": (KNOWN, PAGE | {"content_digest": "sha1:B", "etag": ""}, "later", {
         "visits": 2, "changes": 1, "last_change_at": NOW, "last_digest": "sha1:B", "etag": None}),
+    "cut off on its way": (KNOWN, PAGE | {"etag": '"9"', "content_truncated": "disconnect"}, "later", {
+        "visits": 2, "etag": None, "last_modified": None}),
+    "cut off by us": (KNOWN, PAGE | {"etag": '"9"', "content_truncated": "length"}, "later", {"etag": '"9"'}),
     "not stored": (KNOWN, PAGE | {"content_digest": None}, "later", {"changes": 0, "last_digest": "sha1:A"}),
     "304": (KNOWN, SAME, "later", {
         "visits": 2, "changes": 0, "last_digest": "sha1:A", "etag": '"1"', "last_modified": "Mon",
@@ -67,7 +70,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str, dict[str, Any]]] = {
 def all_at_once() -> dict[str, tuple[str, dict[str, Any]]]:
     states = pa.Table.from_pylist([case[0] for case in CASES.values()], schema=STATE)
     captures = pa.Table.from_pylist([case[1] for case in CASES.values()], schema=CAPTURES.arrow)
-    rows, shelf = after_visits(states, captures, recrawl=RECRAWL, retry=RETRY, prices=np.zeros(len(CASES)))
+    rows, shelf = after_visits(
+        states,
+        captures,
+        recrawl=RECRAWL,
+        retry=RETRY,
+        prices=np.zeros(len(CASES)),
+        well=np.zeros(len(CASES), bool),
+    )
     return dict(zip(CASES, zip(shelf.tolist(), rows.to_pylist(), strict=True), strict=True))
 
 
@@ -83,23 +93,38 @@ def test_a_url_goes_where_its_answer_sends_it(
     assert {column: after[column] for column in kept} == {column: before.get(column) for column in kept}
 
 
+@pytest.mark.parametrize("well", [False, True])
 @pytest.mark.parametrize("outcome", list(Outcome))
-def test_every_outcome_finds_a_shelf_and_says_itself_as_the_reason(outcome: Outcome) -> None:
+def test_every_outcome_finds_a_shelf_and_says_itself_as_the_reason(outcome: Outcome, well: bool) -> None:
     states = pa.Table.from_pylist([KNOWN], schema=STATE)
     captures = pa.Table.from_pylist(
         [{"outcome": outcome.value, "fetch_time": NOW, "error": "e" * 500}], schema=CAPTURES.arrow
     )
-    rows, shelf = after_visits(states, captures, recrawl=RECRAWL, retry=RETRY, prices=np.zeros(1))
+    rows, shelf = after_visits(
+        states, captures, recrawl=RECRAWL, retry=RETRY, prices=np.zeros(1), well=np.array([well])
+    )
     [row] = rows.to_pylist()
     assert shelf[0] in ("ready", "later", "retired") and row["reason"] == outcome.value
     assert (row["due_at"] is None) == (shelf[0] != "later")
     assert len(row["detail"] or "") <= 200
 
 
+def test_a_dead_port_of_a_host_that_is_well_counts_as_the_urls_own_failure() -> None:
+    states = pa.Table.from_pylist([KNOWN, KNOWN], schema=STATE)
+    captures = pa.Table.from_pylist([REFUSED, REFUSED], schema=CAPTURES.arrow)
+    rows, shelf = after_visits(
+        states, captures, recrawl=RECRAWL, retry=RETRY, prices=np.zeros(2), well=np.array([True, False])
+    )
+    own, the_hosts = rows.to_pylist()
+    assert (shelf[0], own["failures"], shelf[1], the_hosts["failures"]) == ("later", 4, "ready", 3)
+
+
 def test_a_dear_host_is_visited_later() -> None:
     history = KNOWN | {"visits": 9, "changes": 3, "visit_seconds": 40 * 86_400}
     states = pa.Table.from_pylist([history, history], schema=STATE)
     captures = pa.Table.from_pylist([PAGE, PAGE], schema=CAPTURES.arrow)
-    rows, _ = after_visits(states, captures, recrawl=RECRAWL, retry=RETRY, prices=np.array([0.0, 9e5]))
+    rows, _ = after_visits(
+        states, captures, recrawl=RECRAWL, retry=RETRY, prices=np.array([0.0, 9e5]), well=np.ones(2, bool)
+    )
     cheap, dear = rows["due_at"].to_pylist()
     assert cheap < dear

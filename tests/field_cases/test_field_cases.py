@@ -369,7 +369,9 @@ def visited(
     """Return the shelf and the new state of one URL after its visit."""
     states = pa.Table.from_pylist([state], schema=STATE)
     captures = pa.Table.from_pylist([capture], schema=CAPTURES.arrow)
-    rows, shelf = after_visits(states, captures, recrawl=recrawl, retry=RetryPolicy(), prices=np.zeros(1))
+    rows, shelf = after_visits(
+        states, captures, recrawl=recrawl, retry=RetryPolicy(), prices=np.zeros(1), well=np.zeros(1, bool)
+    )
     return str(shelf[0]), rows.to_pylist()[0]
 
 

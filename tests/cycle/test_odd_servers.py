@@ -1,0 +1,179 @@
+"""Servers that are odd but real, through whole cycles: what is asked, what is kept, and who pays for a fault."""
+
+from __future__ import annotations
+
+import socket
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from lake import snapshot
+from pipelines.explain.robots import robots_verdict
+from tests.cycle.wheels import faults
+from tests.field_cases.journeys import ADDRESS, Crawl, page, serving
+from tests.net.raw_server import RawServer, Script
+
+NO_RULES = page("")
+ROBOTS = b"User-agent: *\nDisallow: /a\nDisallow: /secret\n"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+HALF = HEAD + b"Content-Length: %d\r\n\r\n" % len(ROBOTS) + ROBOTS[:27]
+
+
+def leads_to(target: str) -> bytes:
+    return b"HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % target.encode()
+
+
+def a_dead_port() -> int:
+    with socket.socket() as taken:
+        taken.bind((ADDRESS, 0))
+        return int(taken.getsockname()[1])
+
+
+SPOILT = {
+    "cut off by Content-Length": Script((HALF,), "close"),
+    "cut off in a chunk": Script(
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n1b\r\n" + ROBOTS[:27],), "close"
+    ),
+    "reset": Script((HALF,), "reset"),
+    "stalled": Script((HALF,), "hold"),
+    "of an unknown coding": HEAD
+    + b"Content-Encoding: compress\r\nContent-Length: 5\r\n\r\n\x1f\x9d\x90\0\x01",
+    "of damaged gzip": HEAD
+    + b"Content-Encoding: gzip\r\nContent-Length: 9\r\n\r\n\x1f\x8b\x08\0\x01\x02\x03\x04\x05",
+}
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_a_robots_txt_that_is_spoilt_on_its_way_allows_nothing(how: str, tmp_path: Path) -> None:
+    server = RawServer({"GET /robots.txt": SPOILT[how], "GET /secret": page("secret")}, address=ADDRESS)
+    with serving([server]):
+        crawl = Crawl.begin(tmp_path)
+        url = f"http://a.example:{server.port}/secret"
+        crawl.seed([url])
+        crawl.cycle()
+    assert server.targets == ["/robots.txt"]
+    [row] = crawl.rows("select robots from hosts")
+    assert [site["state"] for site in row["robots"]] == ["unreachable"]
+    verdict = robots_verdict(snapshot.open(crawl.path), row, url, "ourbot", 512_000)
+    assert verdict.verdict == "unreachable" and "cut off on the way or cannot be decoded" in verdict.why
+
+
+@pytest.mark.parametrize("most", ["0", "1"])
+def test_a_robots_txt_is_followed_by_its_own_number_of_redirects(most: str, tmp_path: Path) -> None:
+    routes = {
+        "GET /robots.txt": leads_to("/r1"), "GET /r1": leads_to("/r2"), "GET /r2": HEAD + b"\r\n" + ROBOTS,
+        "GET /secret": page("secret"),
+    }  # fmt: skip
+    server = RawServer(routes, address=ADDRESS)
+    with serving([server]):
+        crawl = Crawl.begin(tmp_path, set_={"limits.redirects": most})
+        crawl.seed([f"http://a.example:{server.port}/secret"])
+        crawl.cycle()
+    assert server.targets == ["/robots.txt", "/r1", "/r2"]
+
+
+def test_a_redirect_leads_nowhere_that_the_filters_refuse(tmp_path: Path) -> None:
+    ways = {"/a": "/private/delete?all=1", "/b": "/big.iso", "/c": "/" + "x" * 3_000, "/d": "/good"}
+    routes = {f"GET {start}": leads_to(end) for start, end in ways.items()}
+    routes |= {f"GET {end}": page("here") for end in ways.values()} | {"GET /robots.txt": NO_RULES}
+    server = RawServer(routes, address=ADDRESS)
+    with serving([server]):
+        crawl = Crawl.begin(tmp_path, set_={"filters.exclude": '["*/private*"]'})
+        crawl.seed([f"http://a.example:{server.port}{start}" for start in ways])
+        crawl.cycle()
+    assert set(server.targets) == {"/robots.txt", *ways, "/good"}
+
+
+def test_p1_a_crawl_delay_of_one_port_holds_for_the_host_though_another_port_asks_for_none(
+    tmp_path: Path,
+) -> None:
+    pages = {f"GET /{number}": page(f"page {number}") for number in range(3)}
+    slow = RawServer(
+        {"GET /robots.txt": HEAD + b"\r\nUser-agent: *\nCrawl-delay: 1\n", **pages}, address=ADDRESS
+    )
+    quick = RawServer(pages, address=ADDRESS)
+    with serving([slow, quick]):
+        crawl = Crawl.begin(tmp_path)
+        for urls in (
+            [f"http://a.example:{slow.port}/0"],
+            [f"http://a.example:{quick.port}/0"],
+            [f"http://a.example:{slow.port}/{number}" for number in (1, 2)],
+        ):
+            crawl.seed(urls)
+            crawl.cycle()
+    asked = crawl.rows("select request_ms from captures where request_ms is not null order by request_ms")
+    gaps = [after["request_ms"] - before["request_ms"] for before, after in pairwise(asked)]
+    assert len(gaps) == 5 and min(gaps) >= 1_000
+
+
+def test_a_dead_port_does_not_take_the_rest_of_its_host_down(tmp_path: Path) -> None:
+    dead = a_dead_port()
+    routes = {"GET /robots.txt": NO_RULES, **{f"GET /{n}": page(f"page {n}") for n in range(8)}}
+    server = RawServer(routes, address=ADDRESS)
+    with serving([server]):
+        crawl = Crawl.begin(tmp_path)
+        crawl.seed([f"http://a.example:{dead}/x{n}" for n in range(3)])
+        crawl.seed([f"http://a.example:{server.port}/{n}" for n in range(8)])
+        crawl.cycle()
+    assert len(server.targets) == 9
+    [row] = crawl.rows("select health, failures, probe_at from hosts")
+    assert row == {"health": "ok", "failures": 0, "probe_at": None}
+    refused = crawl.rows("select kind from captures where outcome = 'connect_refused'")
+    assert refused == [{"kind": "robots"}]
+    assert faults(crawl.path) == []
+
+
+def test_a_host_whose_every_port_is_dead_is_down(tmp_path: Path) -> None:
+    one, other = a_dead_port(), a_dead_port()
+    crawl = Crawl.begin(tmp_path)
+    crawl.seed([f"http://a.example:{port}/{n}" for port in (one, other) for n in range(3)])
+    crawl.cycle()
+    [row] = crawl.rows("select health, failures, probe_at from hosts")
+    assert (row["health"], row["failures"]) == ("connect_refused", 1) and row["probe_at"] is not None
+    assert len(crawl.rows("select kind from captures where outcome = 'connect_refused'")) == 2
+
+
+def test_a_page_that_was_cut_off_is_not_confirmed_by_its_validator(tmp_path: Path) -> None:
+    torn = b'HTTP/1.1 200 OK\r\nETag: "v1"\r\nContent-Length: 1000\r\n\r\n<html><p>half'
+    whole = page("x" * 1_000, headers='ETag: "v1"\r\n')
+    fresh = b'HTTP/1.1 304 Not Modified\r\nETag: "v1"\r\n\r\n'
+    server = RawServer({"GET /robots.txt": NO_RULES, "GET /": torn}, address=ADDRESS)
+    with serving([server]):
+        crawl = Crawl.begin(tmp_path)
+        crawl.seed([f"http://a.example:{server.port}/"])
+        crawl.cycle()
+        server.routes = {"GET /robots.txt": NO_RULES, "GET /": whole, "GET / (If-None-Match)": fresh}
+        for days in (10, 40):
+            crawl.cycle(days_ahead=days)
+    assert [(row["outcome"], row["content_truncated"]) for row in crawl.captures("a.example")] == [
+        ("ok", "disconnect"), ("ok", None), ("not_modified", None),
+    ]  # fmt: skip
+
+
+def test_a_304_that_nobody_asked_for_is_no_answer(tmp_path: Path) -> None:
+    fresh = b'HTTP/1.1 304 Not Modified\r\nETag: "v1"\r\n\r\n'
+    server = RawServer({"GET /robots.txt": NO_RULES, "GET /": fresh}, address=ADDRESS)
+    with serving([server]):
+        crawl = Crawl.begin(tmp_path)
+        crawl.seed([f"http://a.example:{server.port}/"])
+        crawl.cycle()
+        server.routes = {
+            "GET /robots.txt": NO_RULES, "GET /": page("here", headers='ETag: "v1"\r\n'), "GET / (If-None-Match)": fresh,
+        }  # fmt: skip
+        crawl.cycle(days_ahead=10)
+    assert [row["outcome"] for row in crawl.captures("a.example")] == ["bad_http", "ok"]
+    assert faults(crawl.path) == []
+
+
+def test_no_more_bytes_are_fetched_in_a_cycle_than_were_allowed(tmp_path: Path) -> None:
+    routes = {"GET /robots.txt": NO_RULES, **{f"GET /{n}": page("x" * 10_000) for n in range(9)}}
+    server = RawServer(routes, address=ADDRESS)
+    with serving([server]):
+        crawl = Crawl.begin(tmp_path, set_={"plan.max_bytes": "25000"})
+        crawl.seed([f"http://a.example:{server.port}/{n}" for n in range(9)])
+        crawl.cycle()
+        assert len(server.targets) == 1 + 3
+        crawl.cycle()
+        crawl.cycle()
+    assert len(server.targets) == 1 + 9
