@@ -19,14 +19,16 @@ TRACKING = (
     "__hstc", "at_campaign", "at_custom1", "at_medium", "cmpid", "dclid", "dm_i", "ef_id", "epik", "fb_action_ids",
     "fb_action_types", "fb_ref", "fb_source", "fbclid", "gad_source", "gbraid", "gclid", "gclsrc", "hsctatracking",
     "igsh", "igshid", "li_fat_id", "mc_cid", "mc_eid", "mkt_tok", "ml_subscriber", "ml_subscriber_hash", "msclkid",
-    "oly_anon_id", "oly_enc_id", "rb_clickid", "s_kwcid", "scid", "srsltid", "trk_contact", "trk_module", "trk_msg",
+    "oly_anon_id", "oly_enc_id", "pk_campaign", "pk_cid", "pk_content", "pk_keyword", "pk_kwd", "pk_medium", "pk_source",
+    "rb_clickid", "s_kwcid", "scid", "srsltid", "trk_contact", "trk_module", "trk_msg",
     "trk_sid", "ttclid", "twclid", "vero_conv", "vero_id", "wbraid", "wickedid", "wt_mc", "wt_zmc", "xtor",
     "yclid", "ymclid", "ysclid",
 )  # fmt: skip
 """Parameters that advertisers and mailers add to count clicks (their own documentation names them)."""
 
-TRACKING_PREFIXES = ("utm_", "mtm_", "pk_", "piwik_", "matomo_", "hsa_", "itm_")
-"""Families of such parameters: Google Analytics, Matomo and Piwik, HubSpot ads, in-page campaigns."""
+TRACKING_PREFIXES = ("utm_", "mtm_", "piwik_", "matomo_", "hsa_", "itm_")
+"""Families of such parameters: Google Analytics, Matomo and Piwik, HubSpot ads, in-page campaigns. Not all of `pk_`: that
+is a primary key to many sites."""
 
 SESSIONS = (
     "_sessionid", "bv_sessionid", "jsessionid", "phpsessid", "sessionid", "session_id", "sessid", "aspsessionid", "cfid", "cftoken", "oscsid",

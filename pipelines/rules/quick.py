@@ -17,7 +17,7 @@ from pipelines.rules.whatwg import PLAIN
 
 _MASK = (1 << URL_BITS) - 1
 _LEAF = re.compile(r"(?![0-9]|add|remove|delete|update)[a-z0-9_\-]++(?:\.[a-z0-9_\-]++)*+\Z").match
-_WORDS = re.compile(r"cart|basket|sess|log|sign|regist|anmeld").search
+_WORDS = re.compile(r"cart|basket|sess|sid/|log|sign|regist|anmeld").search
 _hash = xxhash.xxh3_64_intdigest
 _FOLDERS = 50_000
 

@@ -193,6 +193,8 @@ _CALENDAR_NAME = frozenset(
     {"annee", "caldate", "calmonth", "date", "datum", "day", "eventdate", "from", "ical", "jahr", "mois", "monat",
      "month", "start", "start_date", "startdate", "tribe-bar-date", "viewdate", "week", "y", "year", "yr"}
 )  # fmt: skip
+_CALENDAR_OR_PLACE = frozenset({"from", "start", "y"})
+"""Names of them that are a list's offset or a place as often: a bare number is a year only where words say calendar."""
 _ANY_YEAR = re.compile(r"19[0-9]{2}|2[01][0-9]{2}")
 _CALENDAR_HINTS = (
     "cal",
@@ -251,7 +253,10 @@ def _years(shape: Shape, says_calendar: bool) -> list[int]:
     dates = [_YEAR_MONTH.match(segment) for segment in shape.segments]
     found += [int(one[1]) for one in dates if one and (one[2] or says_calendar)]
     for name, value in shape.parameters:
-        hit = (_YEAR_MONTH.match(value) or _YEAR.match(value)) if name in _CALENDAR_NAME else None
+        if name not in _CALENDAR_NAME:
+            continue
+        bare = None if name in _CALENDAR_OR_PLACE and not says_calendar else _YEAR.match(value)
+        hit = _YEAR_MONTH.match(value) or bare
         found += [int(hit[1])] if hit else []
     return found
 

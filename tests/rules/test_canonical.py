@@ -48,6 +48,12 @@ def test_each_step_has_a_switch_a_reason_and_an_example():
         assert any(row["step"] == step.name for row in examples)
 
 
+def test_a_primary_key_is_no_campaign():
+    """Matomo's own names begin with pk_, and so do the keys of many a database."""
+    assert canonical("http://a.example/item?pk_id=5") == "http://a.example/item?pk_id=5"
+    assert canonical("http://a.example/item?pk_campaign=may&pk_kwd=x") == "http://a.example/item"
+
+
 def test_a_step_switched_off_changes_nothing():
     url = "https://u@www.a.example//x/%7ey;jsessionid=1/index.html?b=1&&utm_source=z&a=2#!/r"
     off = CanonPolicy(**dict.fromkeys(SWITCHES, False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,7 +41,7 @@ def test_both_ways_agree_on_142_848_real_links() -> None:
 pieces = st.sampled_from(
     [
         "a", "B", "cart", "add", "addons", "2019", "2099", "calendar", "page", "sess", "x.html", "x.png", "X.PNG", "a.b",
-        "login", "www.b.example", "a.example", "%41", "~x", ".", "..", "(S(1))", ";v=1", "a;b", "doc", "_x", "-", "x.", "...", "index.php", "a'b", "",
+        "login", "sid", "a1b2c3d4e5f6a7b8c9d0", "www.b.example", "a.example", "%41", "~x", ".", "..", "(S(1))", ";v=1", "a;b", "doc", "_x", "-", "x.", "...", "index.php", "a'b", "",
     ]
 )  # fmt: skip
 tails = st.sampled_from(
@@ -59,6 +60,13 @@ def test_both_ways_agree_on_odd_urls(parts: list[str], tail: str, host: str) -> 
     quick = Quick(POLICY)
     first = quick.judge(url, depth=1, meta=None)
     assert first == slow(url, POLICY) == quick.judge(url, depth=1, meta=None)
+
+
+@pytest.mark.parametrize("name", ["sid", "phpsessid", "jsessionid", "sess", "session-id"])
+def test_both_ways_agree_on_session_ids_in_paths(name: str) -> None:
+    url = f"http://a.example/shop/{name}/a1b2c3d4e5f6a7b8c9d0"
+    assert slow(url, POLICY) == ("a.example", None)
+    assert Quick(POLICY).judge(url, depth=1, meta=None) == ("a.example", None)
 
 
 def test_a_narrow_policy_always_takes_the_rules_own_way() -> None:

@@ -72,6 +72,20 @@ MOST_LOST = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("tail", "trap"),
+    [
+        ("viewtopic.php?t=5&start=2035", None), ("list?from=2050", None), ("map?x=10&y=2100", None),
+        ("events?start=2050", "calendar"), ("list?start=2050-01", "calendar"), ("list?year=2050", "calendar"),
+    ],
+)  # fmt: skip
+def test_an_offset_that_looks_like_a_year_is_one_only_where_the_words_say_calendar(
+    tail: str, trap: str | None
+):
+    refused = refusal(f"https://a.example/{tail}", FilterPolicy(this_year=2026))
+    assert (refused.rule if refused else None) == trap
+
+
 def test_of_142848_real_links_no_rule_refuses_more_than_its_share():
     links: set[str] = set()
     with gzip.open(shared("data/frontier/outlinks.tsv.gz"), "rt", encoding="utf-8") as rows:
