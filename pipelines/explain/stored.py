@@ -100,7 +100,7 @@ def _record(lake: Lake, place: tuple[str, int, int]) -> warc.WarcRecord:
 
 
 def _original(lake: Lake, capture: dict[str, Any]) -> tuple[str, int, int]:
-    """Return where the bytes lie that a revisit stands for."""
+    """Return where the bytes lie that a revisit stands for: small payloads are not in `contents`, but were the URL's own."""
     digest = capture["content_digest"]
     if digest:
         key = digest_key(digest)
@@ -109,10 +109,20 @@ def _original(lake: Lake, capture: dict[str, Any]) -> tuple[str, int, int]:
         for row in rows:
             if row["digest"] == digest:
                 return row["warc_filename"], row["warc_record_offset"], row["warc_record_length"]
-    raise DamagedFile(
-        f"{capture['url']}: the revisit of cycle {capture['cycle']} refers to {capture['refers_to']}, whose bytes "
-        "the table contents does not know; `noria check` names what is damaged"
+        for earlier in _earlier(lake, capture):
+            if earlier["content_digest"] == digest and earlier["record_type"] == "response":
+                return earlier["warc_filename"], earlier["warc_record_offset"], earlier["warc_record_length"]
+    raise Failure(
+        f"{capture['url']}: in cycle {capture['cycle']} it was told to be unchanged, and the lake has no copy of what "
+        "it was before"
     )
+
+
+def _earlier(lake: Lake, capture: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the captures of a capture's URL up to its own, newest first."""
+    cycles = list(range(capture["cycle"], 0, -1))
+    found, _ = reads.captures_of(lake, {capture["url"]}, capture["url_key"], cycles, most=LOOKED_AT)
+    return found
 
 
 def _nothing(lake: Lake, asked: str, captures: list[dict[str, Any]], cycle: int | None) -> str:

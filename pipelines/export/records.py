@@ -69,9 +69,11 @@ class WarcCopy:
             wanted = missing[start : start + 10_000]
             keys = np.sort(np.array([digest_key(digest) for digest in wanted], dtype=np.int64))
             rows = [row for row in runs.lookup(files, keys).to_pylist() if row["digest"] in self._wants]
-            for capture in _captures_of(self.lake, rows):
-                self._one(capture)
-                copied += 1
+            small = sorted(set(wanted) - {row["digest"] for row in rows})
+            for captures in (_captures_of(self.lake, rows), _small_ones(self.lake, small)):
+                for capture in captures:
+                    self._one(capture)
+                    copied += 1
         return copied
 
     def close(self) -> None:
@@ -170,6 +172,18 @@ def _captures_of(lake: Lake, contents: list[Row]) -> Iterator[Row]:
                 f"contents names records in warc/{name} that no capture names; `noria check` tells more"
             )
         yield from rows
+
+
+def _small_ones(lake: Lake, digests: list[str]) -> Iterator[Row]:
+    """Yield a capture that holds the bytes of each payload that is too small for `contents`; of some there is none."""
+    if digests:
+        quoted = ", ".join(f"'{digest}'" for digest in digests)
+        _, batches = lake.stream(
+            f"""select distinct on (content_digest) {", ".join(PLACED)} from captures
+                where content_digest in ({quoted}) and record_type = 'response' and warc_filename is not null
+                order by content_digest, crawl, warc_filename, warc_record_offset"""
+        )
+        yield from rows_of(batches)
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:

@@ -100,9 +100,13 @@ class Selection:
 
 
 def _with_text(rows: str) -> str:
-    """Join what was extracted: to a response by its place, to a duplicate by its digest."""
-    extracted = ", ".join(f"texts.{name} {name}" for name in _FROM_PAGES)
-    return f"""select got.*, {extracted} from ({rows}) got left join pages texts
-               on texts.content_digest = got.content_digest
-               and (got.record_type = 'revisit' or (texts.warc_filename = got.warc_filename
-                                                    and texts.warc_record_offset = got.warc_record_offset))"""
+    """Join what was extracted: to a response by its place, to a duplicate by its digest, of which one row is taken."""
+    names = ("title", *_FROM_PAGES)
+    of_one = ", ".join(f"coalesce(own.{name}, same.{name}) {name}" for name in _FROM_PAGES)
+    return f"""select got.* replace (coalesce(got.title, same.title) as title), {of_one} from ({rows}) got
+               left join pages own on got.record_type <> 'revisit' and own.warc_filename = got.warc_filename
+                                  and own.warc_record_offset = got.warc_record_offset
+               left join (select distinct on (content_digest) content_digest, {", ".join(names)} from pages
+                          where content_digest in (select content_digest from ({rows}) where record_type = 'revisit')
+                          order by content_digest, warc_filename, warc_record_offset) same
+                      on got.record_type = 'revisit' and same.content_digest = got.content_digest"""
