@@ -40,16 +40,16 @@ $(READY): conf/requirements.lock pyproject.toml
 	@touch $(READY)
 
 cycle: $(READY)  ## run one crawl cycle: LAKE=data/lake CONF=my.toml SEEDS=seeds.txt; without seeds, on a toy web
-	@$(BIN)/noria cycle --lake $(LAKE) $(CONF:%=--conf %) $(if $(SEEDS),$(SEEDS:%=--seeds %),--demo-if-empty) $(ARGS)
+	@$(BIN)/noria cycle --lake "$(LAKE)" $(CONF:%=--conf %) $(if $(SEEDS),$(SEEDS:%=--seeds %),--demo-if-empty) $(ARGS)
 
 status: $(READY)  ## tell what the lake holds: LAKE=data/lake
-	@$(BIN)/noria status --lake $(LAKE) $(CONF:%=--conf %) $(ARGS)
+	@$(BIN)/noria status --lake "$(LAKE)" $(CONF:%=--conf %) $(ARGS)
 
 notebooks: $(READY)  ## open JupyterLab on the notebooks: LAKE=data/lake
 	@$(BIN)/python -c 'import jupyterlab' 2>/dev/null || { echo "installing JupyterLab into $(VENV), once"; $(PIP) install -r conf/notebooks.lock; }
 	@mkdir -p $(VENV)/etc/jupyter/labconfig
 	@echo '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}' >$(VENV)/etc/jupyter/labconfig/page_config.json
-	@NORIA_LAKE__PATH=$(abspath $(LAKE)) $(BIN)/jupyter lab --notebook-dir=notebooks --LabApp.news_url=None \
+	@NORIA_LAKE__PATH="$(if $(filter /%,$(LAKE)),$(LAKE),$(CURDIR)/$(LAKE))" $(BIN)/jupyter lab --notebook-dir=notebooks --LabApp.news_url=None \
 		--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(ARGS)
 
 test: $(READY)  ## run the tests (the slow ones aside)

@@ -16,7 +16,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from lake import ledger
 from lake.actions import adds_of, log_entry
 from lake.commit import make_table, newest_version
-from lake.errors import DamagedFile, LakeDamaged, LakeError, LakeExists, LakeMissing
+from lake.errors import DamagedFile, LakeDamaged, LakeError, LakeExists, LakeMissing, QueryError
 from lake.files import DataFile, make_folder, put_if_absent
 from lake.layout import Layout
 from lake.ledger import LedgerRow
@@ -127,10 +127,16 @@ class Lake:
     ) -> pa.Table:
         """Return rows of a table, partition columns included, in the order of its files (or of `files`, some of them).
 
-        Only files of the given partitions are opened, and only row groups that `filter` leaves are read.
+        Only files of the given partitions are opened, and only row groups that `filter` leaves are read. Raises
+        QueryError for a column that the table has not, DamagedFile where a file cannot be read.
         """
         spec = _spec(table)
         dataset = self.dataset(table, partitions=partitions, files=files)
+        strange = next((name for name in columns or () if name not in spec.arrow.names), None)
+        if strange is not None:
+            raise QueryError(
+                f"table {spec.name} has no column {strange!r}; it has {', '.join(spec.arrow.names)}"
+            )
         try:
             return dataset.to_table(columns=columns, filter=filter)
         except (FileNotFoundError, pa.ArrowInvalid, OSError) as error:

@@ -6,6 +6,7 @@ a ConfigError of one sentence: where it stands, what it says, what would be righ
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -303,6 +304,11 @@ def _disagreements(settings: Settings) -> Iterator[str]:
                 f"{_origin(settings, blame)}: {low} = {_of(settings, low)} is more than {high} = "
                 f"{_of(settings, high)}; lower the one or raise the other"
             )
+    for name in ("filters.include", "filters.exclude"):
+        for pattern in _of(settings, name):
+            if why := _no_pattern(pattern):
+                yield f"{_origin(settings, name)}: {name} = {pattern[:60]!r} is no regular expression: {why}"
+    yield from _unknown_rules(settings)
     lease, renew = settings.fetch.lease_seconds, settings.fetch.lease_renew_seconds
     if 3 * renew > lease:
         blame = (
@@ -314,6 +320,35 @@ def _disagreements(settings: Settings) -> Iterator[str]:
             f"{_origin(settings, blame)}: fetch.lease_renew_seconds = {renew} is more than a third of "
             f"fetch.lease_seconds = {lease}: one late renewal would end a lease; lower it to {lease // 3}"
         )
+
+
+def _no_pattern(text: str) -> str | None:
+    """Return why a pattern cannot be read; globs always can."""
+    try:
+        re.compile(text[3:] if text.startswith("re:") else "")
+    except (re.error, OverflowError) as error:
+        return str(error)
+    except RecursionError:
+        return "it is nested too deep"
+    return None
+
+
+def _unknown_rules(settings: Settings) -> Iterator[str]:
+    """Yield a sentence for each name of a rule or a trap that is to be switched off and is none."""
+    if not (settings.filters.rules_off or settings.filters.traps_off):
+        return
+    from pipelines.rules import filters, traps  # here: only who switches a rule off waits for them
+
+    known = {
+        "filters.rules_off": [name for name, _ in filters.RULES],
+        "filters.traps_off": [trap.name for trap in traps.TRAPS],
+    }
+    for setting, names in known.items():
+        for name in _of(settings, setting):
+            if name not in names:
+                near = get_close_matches(name, names, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+                yield f"{_origin(settings, setting)}: {setting} = {name!r} is no rule; {hint}"
 
 
 ORDERED = (

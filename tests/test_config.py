@@ -193,6 +193,10 @@ BAD = {
     "a section that is a value": ("delay = 3", {}, "write [delay]"),
     "no TOML": ("[delay", {}, "my.toml: not valid TOML: "),
     "two that cross": ("", {"dns.ttl_floor_seconds": "500", "dns.ttl_ceiling_seconds": "400"}, "is more than"),
+    "a pattern that is none": ("", {"filters.include": '["/ok*", "re:["]'}, "filters.include = 're:[' is no regular expression"),
+    "a pattern too deep": ("", {"filters.exclude": '["re:' + "(" * 5_000 + '"]'}, "nested too deep"),
+    "a rule that is none": ("", {"filters.rules_off": "extnsion"}, "'extnsion' is no rule; did you mean 'extension'?"),
+    "a trap that is none": ("", {"filters.traps_off": "xyz"}, "filters.traps_off = 'xyz' is no rule; there are "),
     "a lease that one late renewal ends": ("", {"fetch.lease_seconds": "10"}, "more than a third"),
 }  # fmt: skip
 

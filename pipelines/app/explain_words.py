@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pipelines.app.words import duration_words, program, size_words, time_words
+from pipelines.app.words import again, duration_words, size_words, time_words
 from pipelines.explain.hosts import pause_words
 from pipelines.explain.prospects import later_words, ms, retired_words
 from pipelines.rules.outcome import MEANING, Outcome
@@ -49,7 +49,7 @@ def _stranger(view: UrlView) -> str:
         return "Not crawled yet: it waits in the inbox for the next cycle."
     if view.known_as:
         return f"Never seen in this spelling; the lake knows {' and '.join(view.known_as)}."
-    return "Never seen: no page crawled so far links to it, and no seed names it."
+    return "Never admitted: no seed names it, and no link to it was taken (see next)."
 
 
 def _visited(view: UrlView) -> str:
@@ -192,6 +192,14 @@ def _history(view: UrlView) -> Iterator[Line]:
         )
 
 
+CUT = {
+    "length": "cut at [limits] body_bytes",
+    "time": "cut off: the rest did not come in time",
+    "disconnect": "cut off: the connection ended before the body did",
+}
+"""What content_truncated says, for people."""
+
+
 def capture_words(capture: dict[str, Any], now_ms: int) -> str:
     """Return a capture: when, what came of it, and where its record lies."""
     status = f" {capture['fetch_status']}" if capture["fetch_status"] else ""
@@ -202,8 +210,11 @@ def capture_words(capture: dict[str, Any], now_ms: int) -> str:
         told += f" ({capture['error']})"
     if capture["fetch_redirect"]:
         told += f" to {capture['fetch_redirect']}"
+    if capture["content_truncated"]:
+        told += f"; {CUT.get(capture['content_truncated'], 'cut off')}"
     if capture["warc_filename"] is None:
-        return f"{told}; nothing stored"
+        no_archive = "noarchive" in (capture["robots_tags"] or "").split(",")
+        return f"{told}; nothing stored" + (", as the page asks (noarchive)" if no_archive else "")
     place = f"warc/{capture['warc_filename']} at {capture['warc_record_offset']:,}, {capture['warc_record_length']:,} bytes"
     same = f"; same bytes as {capture['refers_to']}" if capture["refers_to"] else ""
     return f"{told}, {size_words(capture['body_bytes'] or 0)}; {capture['record_type']} in {place}{same}"
@@ -238,7 +249,7 @@ def _rules(view: UrlView) -> Iterator[Line]:
 def _open_cycle(view: UrlView) -> str:
     cycle = view.open_cycle
     assert cycle is not None
-    state = "runs now" if cycle.running else f"was interrupted; {program()} cycle finishes it"
+    state = "runs now" if cycle.running else f"was interrupted; {again('cycle')} finishes it"
     plan = (
         "does not plan it" if cycle.partition is None else f"plans it, in fetch partition {cycle.partition}"
     )
@@ -251,7 +262,7 @@ def _next(view: UrlView) -> Iterator[Line]:
         return
     when = f"not before {at(found.when_ms, view.now_ms)}: " if found.when_ms else ""
     idle = found.what == "ask" and not found.when_ms and view.open_cycle is None and not view.special
-    yield "next", f"{when}{found.words}" + (f" (none runs now: {program()} cycle)" if idle else "")
+    yield "next", f"{when}{found.words}" + (f" (none runs now: {again('cycle')})" if idle else "")
     for place, reason in enumerate(found.because):
         until = reason.until_ms if reason.until_ms != found.when_ms else None
         yield (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pipelines.app.cycles import cycles_of
 from pipelines.app.lakes import place
 from pipelines.app.progress import Bar
-from pipelines.app.words import program
+from pipelines.app.words import again, program
 from pipelines.extract.graph import ExtractReport, run_extract
 
 if TYPE_CHECKING:
@@ -54,12 +54,14 @@ def words(report: ExtractReport, lake: str) -> list[str]:
         return [
             f"nothing to extract: {report.left:,} cycles were extracted before"
             if report.left
-            else f"nothing to extract: no cycle is committed yet; {program()} cycle runs one"
+            else f"nothing to extract: no cycle is committed yet; {again('cycle')} runs one"
         ]
     first, last = report.cycles[0], report.cycles[-1]
     named = f"cycle {first}" if first == last else f"cycles {first} to {last}"
     unread = (
-        f", {report.unread:,} of them could not be read (column problem says why)" if report.unread else ""
+        f", {report.unread:,} of the pages could not be read (column problem says why)"
+        if report.unread
+        else ""
     )
     return [
         f"{report.pages:,} pages of {named} from {report.files:,} WARC files{unread}",

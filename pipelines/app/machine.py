@@ -147,6 +147,14 @@ def links(settings: Settings) -> Finding:
             with one.open("w") as file:
                 os.fsync(file.fileno())
             (Path(folder) / "b").hardlink_to(one)
+    except PermissionError as error:
+        place = _existing(Path(settings.lake.path).absolute())
+        return Finding(
+            "links",
+            WARN,
+            f"not tried: {place} cannot be written to ({error.strerror})",
+            "see the finding on it",
+        )
     except OSError as error:
         return Finding(
             "links",

@@ -11,7 +11,7 @@ from lake.files import write_atomic
 from pipelines.app.cycles import one_cycle
 from pipelines.app.lakes import place
 from pipelines.app.progress import Bar
-from pipelines.app.words import program
+from pipelines.app.words import again
 from pipelines.failure import Failure
 from pipelines.report import crawlreports
 from pipelines.report.page import page
@@ -26,7 +26,7 @@ def run(settings: Settings, cycle: str | None, out: Path | None, *, as_json: boo
     newest = place(settings, make=False)
     if not newest.cycle:
         raise Failure(
-            f"{newest.root}: no cycle is committed yet, so there is nothing to report; {program()} cycle runs one"
+            f"{newest.root}: no cycle is committed yet, so there is nothing to report; {again('cycle')} runs one"
         )
     held = lake.open(newest.root, cycle=one_cycle(cycle, last=newest.cycle))
     folder = (out or Path("reports", newest.root.resolve().name)) / f"cycle-{held.cycle:06d}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.app.lakes import place
-from pipelines.app.words import program
+from pipelines.app.words import again
 from pipelines.failure import Failure, Misuse
 from pipelines.rules.filters import unusable
 from pipelines.seeds.add import Added, Wish, add_all, check_all
@@ -77,7 +76,7 @@ def metadata_of(
 def summary(added: Added, lake: str) -> str:
     """Say how many seeds wait in the inbox now, and what comes next."""
     refused = f", {added.refused:,} lines refused (told above)" if added.refused else ""
-    return f"{added.added:,} seeds in the inbox of {lake}{refused}; the next cycle takes them in: {program()} cycle --lake {shlex.quote(lake)}"
+    return f"{added.added:,} seed{'s' * (added.added != 1)} in the inbox of {lake}{refused}; the next cycle takes them in: {again('cycle')}"
 
 
 def scan(settings: Settings, networks: list[str], ports: str, *, as_json: bool) -> None:

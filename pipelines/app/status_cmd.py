@@ -20,7 +20,7 @@ from lake import inbox, lease, ledger
 from lake.ledger import COMMITTED, PLANNED, LedgerRow
 from lake.schema import SHELVES, TABLES
 from pipelines.app.lakes import place
-from pipelines.app.words import duration_words, outcome_words, program, time_words
+from pipelines.app.words import again, duration_words, outcome_words, time_words
 from pipelines.dashboard.read import open_cycle
 from pipelines.rules.outcome import FAILED, MEANING, Outcome
 
@@ -150,22 +150,31 @@ def lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "URLs", f"{found['seen']:,} known on {found['hosts']:,} hosts"
     yield "waiting", ", ".join(f"{count:,} {shelf}" for shelf, count in found["shelves"].items())
     yield "due", _due(found)
-    yield "stored", f"{found['contents']:,} different contents of {found['captures']:,} captures"
+    yield (
+        "stored",
+        f"{found['captures']:,} captures; {found['contents']:,} different contents large enough to be shared",
+    )
     yield "disk", _disk(found)
     if found["inbox_files"]:
         yield "inbox", f"{found['inbox_files']:,} files wait for the next cycle"
     if found["open_cycle"] is not None:
-        end = f"it runs: {program()} status --watch" if found["writer"] else f"{program()} cycle finishes it"
+        end = f"it runs: {again('status', '--watch')}" if found["writer"] else f"{again('cycle')} finishes it"
         yield "open", f"cycle {found['open_cycle']} is not committed; {end}"
     if found["writer"]:
         yield "writer", found["writer"]
     if found["last_cycle"] is None:
-        yield "last cycle", f"none yet; {program()} cycle runs the first"
+        yield "last cycle", f"none yet; {again('cycle')} runs the first"
         return
     yield from _last(found["last_cycle"])
     yield from _table(found["last_cycles"])
-    for at, (name, count) in enumerate(found["failures"].items()):
-        yield "" if at else "failed", f"{count:>9,}  {name:<18} {MEANING[Outcome(name)]}"
+    cycles = [one["cycle"] for one in found["last_cycles"]]
+    if found["failures"]:
+        yield (
+            "failed",
+            f"in cycle{'s' * (len(cycles) > 1)} {'-'.join(map(str, sorted({min(cycles), max(cycles)})))}:",
+        )
+    for name, count in found["failures"].items():
+        yield "", f"{count:>9,}  {name:<18} {MEANING[Outcome(name)]}"
 
 
 def _last(cycle: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -196,7 +205,9 @@ def _due(found: dict[str, Any]) -> str:
     ready = found["shelves"]["ready"]
     if ready:
         terms.insert(0, f"{ready:,} now (ready)")
-    return ", ".join(terms) if terms else f"nothing waits; {program()} seeds add brings seeds"
+    if found["inbox_files"] and not terms:
+        return "what lies in the inbox, in the next cycle"
+    return ", ".join(terms) if terms else f"nothing waits; {again('seeds', 'add')} brings seeds"
 
 
 def _disk(found: dict[str, Any]) -> str:

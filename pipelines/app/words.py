@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def figures(report: Any) -> Iterator[tuple[str, str]]:
 
 def _idle(next_due: str | datetime | None) -> str:
     if next_due is None:
-        return f"no URL waits for anything; bring seeds with {program()} seeds add, or --seeds"
+        return f"no URL waits for anything; bring seeds with {again('seeds', 'add')}, or --seeds"
     return f"the next URL is due {_due(next_due)}"
 
 
@@ -150,6 +150,26 @@ def program() -> str:
     if (found and Path(found).resolve() == beside.resolve()) or not beside.exists():
         return "noria"
     return _short(beside)
+
+
+WHERE = ("--lake", "--conf")
+"""Options that say which crawl a command is about."""
+
+
+def again(*words: str, argv: Sequence[str] | None = None) -> str:
+    """Return a command of Noria as the user would type it, about the lake and the settings of the one that runs.
+
+    argv: that one's words; None = this process's.
+
+    >>> again("cycle", argv=["status", "--lake", "my lake"]).removeprefix(program())
+    " cycle --lake 'my lake'"
+    """
+    given, said = list(sys.argv[1:] if argv is None else argv), list[str]()
+    for place, word in enumerate(given):
+        name, equals, value = word.partition("=")
+        if name in WHERE and (equals or place + 1 < len(given)):
+            said += [name, value if equals else given[place + 1]]
+    return shlex.join([program(), *words, *said])
 
 
 def _python() -> str:

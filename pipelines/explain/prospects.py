@@ -52,8 +52,10 @@ def prospect(
 ) -> Prospect:
     """Return what comes next for a URL on a shelf. blocks: what holds its host or site. ready: its host's ready URLs."""
     if shelf == "retired":
+        sampled = (row["reason"] or "").startswith("trap:")
         return Prospect(
-            "none", "nothing: it is not asked again, unless a seed names it (noria seeds add)",
+            "none", "nothing, unless a seed names it (noria seeds add)"
+            + (" or it is among the sample by which its pattern is tried again" if sampled else ""),
             because=(Reason(row["reason"] or "retired", retired_words(row)),),
         )  # fmt: skip
     if shelf == "backlog":
@@ -102,7 +104,7 @@ def later_words(row: dict[str, Any]) -> str:
     if reason in ("ok", "not_modified"):
         return f"it was fetched, and changed at {row['changes']} of {row['visits']} visits: the next one is timed by that"
     if reason == "redirect":
-        return f"it leads to {detail}, where the crawl went on; redirects are looked at again seldom"
+        return f"it leads to {detail}, a URL of its own that noria explain tells of; redirects are looked at again seldom"
     if reason == "robots_denied":
         return f"robots.txt forbids it ({detail}); whether it still does is looked at then"
     return f"{_failed(row)}; each failure makes the pause longer ([retry])"

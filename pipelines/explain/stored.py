@@ -129,6 +129,8 @@ def _nothing(lake: Lake, asked: str, captures: list[dict[str, Any]], cycle: int 
     if captures:
         last = captures[0]
         told = f" ({last['error']})" if last["error"] else ""
+        if "noarchive" in (last["robots_tags"] or "").split(","):
+            told += "; the page asks not to be archived (noarchive)"
         when = f"in cycle {last['cycle']}"
         return f"{asked}: nothing is stored; what came of it {when} is {last['outcome']}{told}"
     if not lake.cycle:

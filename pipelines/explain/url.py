@@ -187,7 +187,9 @@ def _stranger_prospect(turn: Turn, view: UrlView, judged: Admission, mentions: i
     if mentions:
         return Prospect("take_in", "the next cycle takes it in from the inbox, and may ask it at once")
     return Prospect(
-        "add", "nothing, until a page that is crawled links to it, or it is brought with noria seeds add"
+        "add",
+        "nothing, until it is brought with noria seeds add, or a link to it is taken: of a page that is crawled and does not "
+        "say nofollow, among its first [limits] links_per_page, and where the seed lets links lead (stay)",
     )
 
 

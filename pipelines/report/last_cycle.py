@@ -36,7 +36,7 @@ STAGES = {
     "refused": (GREY, "not asked: robots.txt or a rule of ours"),
     "failed": (RED, "failed: HTTP error, DNS, connection, time-out"),
     "window over": (ORANGE, "not asked: the window ended first"),
-    "host down": ("#b8860b", "not asked: its host was out of reach"),
+    "set aside": ("#b8860b", "not asked: its host was out of reach, or its path pattern was left"),
 }
 """What becomes of a planned URL: colour and meaning, in the order of the figure."""
 
@@ -50,7 +50,7 @@ def funnel(lake: Lake, cycle: int) -> pd.DataFrame:
     """Return what became of the cycle's planned URLs: `stage`, `urls`, `meaning`; the sum is what was planned.
 
     Counted from the captures (a row a planned URL that was tried) and the ledger (planned, window over); the
-    host-down stage is what is left, so that a negative figure there would be a defect.
+    set-aside stage is what is left, so that a negative figure there would be a defect.
     """
     held = Outcome.REDIRECT, Outcome.REDIRECT_LIMIT
     rows = frame(
@@ -63,7 +63,7 @@ def funnel(lake: Lake, cycle: int) -> pd.DataFrame:
     counts = dict(zip(rows["stage"], rows["urls"], strict=True))
     ledger = ledger_row(lake, cycle).counts
     counts["window over"] = ledger.get("unfetched", 0)
-    counts["host down"] = ledger.get("planned", 0) - sum(counts.values())
+    counts["set aside"] = ledger.get("planned", 0) - sum(counts.values())
     told = [(stage, int(counts.get(stage, 0)), meaning) for stage, (_, meaning) in STAGES.items()]
     return pd.DataFrame(told, columns=["stage", "urls", "meaning"])
 

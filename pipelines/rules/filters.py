@@ -130,8 +130,10 @@ def _pattern(text: str) -> re.Pattern[str]:
     """Return the compiled pattern; ValueError names one that is no regular expression."""
     try:
         return re.compile(text[3:] if text.startswith("re:") else rf"\A(?:{fnmatch.translate(text)})")
-    except re.error as error:
+    except (re.error, OverflowError) as error:
         raise ValueError(f"filter pattern {text!r} is no regular expression: {error}") from None
+    except RecursionError:
+        raise ValueError(f"filter pattern {text[:60]!r} … is nested too deep") from None
 
 
 def check_patterns(policy: FilterPolicy) -> None:

@@ -134,7 +134,7 @@ def test_seeds_go_in_and_rubbish_is_told_with_its_line(noria: Run, tmp_path: Pat
     )
     code, out, err = noria("seeds", "add", "seeds.txt", "--lake", "l")
     assert code == 0
-    assert out.startswith("1 seeds in the inbox of l, 2 lines refused")
+    assert out.startswith("1 seed in the inbox of l, 2 lines refused")
     assert err.splitlines() == [
         "seeds.txt line 2: 'rubbish' is not an http or https URL; skipped",
         "seeds.txt line 3: 'example.org' has no scheme; write https://example.org; skipped",

@@ -28,7 +28,7 @@ def test_a_url_nobody_has_seen_is_told_in_words_and_as_json(
     said = capsys.readouterr().out.splitlines()
     assert said[:2] == [
         "http://a.example/",
-        "Never seen: no page crawled so far links to it, and no seed names it.",
+        "Never admitted: no seed names it, and no link to it was taken (see next).",
     ]
     assert errors.run(app, ["explain", "http://a.example/", "--lake", empty, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

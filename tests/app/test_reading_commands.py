@@ -61,7 +61,7 @@ def test_the_bar_is_for_terminals_only() -> None:
 def test_extract_says_what_it_did() -> None:
     done = extract_cmd.words(ExtractReport(cycles=[2, 3], files=4, pages=1_200, unread=2), "data/lake")
     assert done[0] == (
-        "1,200 pages of cycles 2 to 3 from 4 WARC files, 2 of them could not be read (column problem says why)"
+        "1,200 pages of cycles 2 to 3 from 4 WARC files, 2 of the pages could not be read (column problem says why)"
     )
     assert extract_cmd.words(ExtractReport(left=3), "x") == [
         "nothing to extract: 3 cycles were extracted before"

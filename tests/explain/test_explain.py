@@ -101,7 +101,7 @@ def test_no_two_urls_of_a_host_have_one_place_in_its_queue(crawled: Crawl) -> No
     [
         ("/moon.zip", "Not crawled: rule extension refuses it (.zip)."),
         ("/a/a/a/a", "Not crawled: rule repeated_segments refuses it"),
-        ("/nobody/links/here", "Never seen: no page crawled so far links to it"),
+        ("/nobody/links/here", "Never admitted: no seed names it, and no link to it was taken"),
         ("/robots.txt", "Asked for its host's sake"),
     ],
 )

@@ -256,3 +256,8 @@ def test_missing_files_and_tables_are_sentences(tmp_path: Path) -> None:
     (held.layout.table("robots")).rename(tmp_path / "gone")
     with pytest.raises(LakeMissing, match="table robots is not there"):
         snapshot.open(held.root).rows("robots")
+
+
+def test_a_column_that_a_table_has_not_is_named_and_is_no_damage(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match=r"captures has no column 'titel'; it has .*title"):
+        new_lake(tmp_path).read("captures", columns=["url", "titel"])

@@ -39,7 +39,7 @@ RUBBISH = {
     b"http://a.example/\tlabel": "'label' is not key=value metadata",
     b"http://a.example/\tmy label=3": "is not key=value metadata",
     b"http://a.example/\texclude=/ok re:(": "exclude: filter pattern 're:(' is no regular expression",
-    b"http://a.example/\tinclude=re:" + b"(" * 5_000: "include: filter pattern",
+    b"http://a.example/\tinclude=re:" + b"(" * 5_000: "nested too deep",
     b"http://a.example/\tstay=hsot": "stay=hsot: it is one of any, host, domain",
     b"http://a.example/\tmax_depth=-1": "max_depth=-1: it is a whole number of links",
     b"http://a.example/\xff": "not UTF-8 text (byte 18 of the line)",
