@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.app.words import again, duration_words, size_words, time_words
 from pipelines.explain.hosts import pause_words
-from pipelines.explain.prospects import later_words, ms, retired_words
+from pipelines.explain.prospects import failed_words, later_words, ms, retired_words
 from pipelines.rules.outcome import MEANING, Outcome
 from pipelines.rules.yields import Quarantine, Quarantines
 
@@ -74,10 +74,11 @@ def _unvisited(view: UrlView) -> str:
     if view.shelf == "later":
         return f"Not crawled yet: {later_words(row)}."
     first = next(iter(view.next.because), None) if view.next else None
+    failed = f"{failed_words(row)}; " if row["failures"] else ""
     if first:
-        return f"Not crawled yet: {first.words}."
+        return f"Not crawled yet: {failed}{first.words}."
     place = f", place {view.place.place:,} of {view.place.of:,} in its host's queue" if view.place else ""
-    return f"Not crawled yet: it waits for the next cycle{place}."
+    return f"Not crawled yet: {failed}it waits for the next cycle{place}."
 
 
 def url_lines(view: UrlView) -> Iterator[Line]:

@@ -43,7 +43,7 @@ def run(
 
     to: None = as the ending of `out` says. A link is followed; what is no file (a pipe, a device) is written to as it is.
     """
-    to = format_of(to, out)
+    said, to = to, format_of(to, out)
     held, selection = _selection(place(settings, make=False), what, cycle, where, columns, to)
     path = out or Path(f"{what}{SUFFIX[to]}")
     if path == Path("-"):
@@ -57,6 +57,8 @@ def run(
             _export(held, selection, to, sink)
         return
     final = _outside(path.resolve(), held)
+    if said is None:
+        _refuse_ending(path)
     with temporary(final) as tmp:
         with tmp.open("w+b") as sink:
             done = _export(held, selection, to, sink, name=path.name)
@@ -99,6 +101,14 @@ def format_of(to: str | None, out: Path | None) -> str:
             f"--out {out} --to {to}: the name ends like {said}; leave --to out, or end it {SUFFIX[to]}"
         )
     return to or said or "parquet"
+
+
+def _refuse_ending(path: Path) -> None:
+    """Raise Misuse for a file whose name ends like another format than ours, where none was said."""
+    if path.suffix and not any(path.name.lower().endswith(ending) for _, ending in ENDINGS):
+        raise Misuse(
+            f"--out {path}: {path.suffix} is the ending of no format; end it {', '.join(SUFFIX.values())}, or say --to"
+        )
 
 
 def _outside(path: Path, held: Lake) -> Path:

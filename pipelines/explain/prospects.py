@@ -107,20 +107,20 @@ def later_words(row: dict[str, Any]) -> str:
         return f"it leads to {detail}, a URL of its own that noria explain tells of; redirects are looked at again seldom"
     if reason == "robots_denied":
         return f"robots.txt forbids it ({detail}); whether it still does is looked at then"
-    return f"{_failed(row)}; each failure makes the pause longer ([retry])"
+    return f"{failed_words(row)}; each failure makes the pause longer ([retry])"
 
 
 def retired_words(row: dict[str, Any]) -> str:
     """Return why a URL was retired."""
     if row["failures"]:
-        return f"{_failed(row)}, so it was retired"
+        return f"{failed_words(row)}, so it was retired"
     return f"it was retired for {row['reason']}" + (f" ({row['detail']})" if row["detail"] else "")
 
 
-def _failed(row: dict[str, Any]) -> str:
+def failed_words(row: dict[str, Any]) -> str:
     """Return how a URL failed, in words.
 
-    >>> _failed({"failures": 2, "reason": "http_404", "detail": None})
+    >>> failed_words({"failures": 2, "reason": "http_404", "detail": None})
     'it failed 2 times in a row, last with http_404 (the server does not know the page)'
     """
     row_of = "once" if row["failures"] == 1 else f"{row['failures']} times in a row"

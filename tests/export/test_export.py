@@ -265,6 +265,9 @@ def test_the_ending_of_the_name_is_the_format(crawled: Lake, tmp_path: Path) -> 
     for name, begin in first.items():
         run(crawled.root, "hosts", columns="host", out=tmp_path / name)
         assert (tmp_path / name).read_bytes().startswith(begin), name
+    with pytest.raises(Misuse, match=r"\.xlsx is the ending of no format; end it \.parquet, .*or say --to"):
+        run(crawled.root, "hosts", out=tmp_path / "hosts.xlsx")
+    assert not (tmp_path / "hosts.xlsx").exists()
     run(crawled.root, "pages", out=tmp_path / "F.WARC.GZ", where="depth = 0")
     assert records((tmp_path / "F.WARC.GZ").read_bytes())[0].rec_headers["WARC-Filename"] == "F.WARC.GZ"
 
