@@ -33,7 +33,11 @@ class Watch:
         self._protocol, self._reader, self._policy = protocol, reader, policy
         self._loop = asyncio.get_running_loop()
         self._begun = self._loop.time()
-        self._handle = self._loop.call_at(self._next()[0], self._look)
+        self._handle = self._loop.call_at(self._soon(self._next()[0]), self._look)
+
+    def _soon(self, due: float) -> float:
+        """Return when to look: no later than `idle_ms` from now, as the head may come and silence follow it."""
+        return min(due, self._loop.time() + self._policy.idle_ms / 1_000)
 
     def _next(self) -> tuple[float, str]:
         total = (self._begun + self._policy.total_ms / 1_000, "total")
@@ -46,7 +50,7 @@ class Watch:
         if self._loop.time() >= due - 0.001:
             self._protocol.give_up(which)
         else:
-            self._handle = self._loop.call_at(due, self._look)
+            self._handle = self._loop.call_at(self._soon(due), self._look)
 
     def stop(self) -> None:
         """Stop watching."""
