@@ -54,7 +54,9 @@ def test_a_robots_txt_that_is_spoilt_on_its_way_allows_nothing(how: str, tmp_pat
         crawl.cycle()
     assert server.targets == ["/robots.txt"]
     [asked] = crawl.rows("select response_ms from captures")
-    assert asked["response_ms"] < 10_000  # silence is told by [fetch] idle_ms, here a second, not by first_byte_ms
+    assert (
+        asked["response_ms"] < 10_000
+    )  # silence is told by [fetch] idle_ms, here a second, not by first_byte_ms
     [row] = crawl.rows("select robots from hosts")
     assert [site["state"] for site in row["robots"]] == ["unreachable"]
     verdict = robots_verdict(snapshot.open(crawl.path), row, url, "ourbot", 512_000)
