@@ -55,7 +55,7 @@ SLOW = {
         "noria simulate --window 86400 --hosts 20 --urls 500 --days 3", "politeness violations  0 "
     ),
     "noria simulate --window 86400 --days 90": Small(
-        "noria simulate --window 86400 --hosts 20 --urls 500 --days 6", "politeness violations  0 "
+        "noria simulate --window 86400 --days 90 --hosts 20 --urls 500 --days 6", "politeness violations  0 "
     ),
 }
 """Commands that need a checkout and packages of their own, or minutes: tests/app/test_readme_slow.py runs them so."""
