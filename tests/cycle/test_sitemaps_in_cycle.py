@@ -245,7 +245,9 @@ def test_a_seed_calls_a_retired_url_back_and_a_known_one_becomes_a_seed(tmp_path
         assert faults(crawled.path) == []
 
 
-@pytest.mark.parametrize("requests", [20, 28, 36])
+@pytest.mark.parametrize(
+    "requests", [pytest.param(20, marks=pytest.mark.slow), 28, pytest.param(36, marks=pytest.mark.slow)]
+)
 def test_p4_a_fetch_that_is_cut_off_loses_no_sitemap_and_no_entry(requests: int, tmp_path: Any) -> None:
     web = ToyWeb(hosts=14, seed=3, mix=Mix.plain())
     with serve_in_thread(web) as server:
