@@ -95,7 +95,7 @@ def figures(report: Any) -> Iterator[tuple[str, str]]:
         yield "nothing to do", _idle(report.next_due)
         return
     yield "cycle", f"{report.cycle}" + (" (resumed)" if report.resumed else "")
-    yield "planned", f"{report.planned:,} URLs"
+    yield "planned", f"{report.planned:,} URLs{_unasked(report)}"
     yield "requests", f"{report.requests:,}"
     yield "pages", f"{report.pages:,}, {report.duplicates:,} of them duplicates"
     yield "outcomes", outcome_words(report.outcomes, most=40)
@@ -108,6 +108,15 @@ def figures(report: Any) -> Iterator[tuple[str, str]]:
     yield "time", _time_of(report.seconds)
     if report.next_due is not None:
         yield "next due", _due(report.next_due)
+
+
+def _unasked(report: Any) -> str:
+    """Say how many of the planned URLs were not tried, and why; nothing where all were."""
+    why = (
+        (report.set_aside, "set aside: host out of reach, or path pattern left"),
+        (report.unfetched, "not reached in the window"),
+    )
+    return "".join(f"; {count:,} {words}" for count, words in why if count)
 
 
 def _idle(next_due: str | datetime | None) -> str:

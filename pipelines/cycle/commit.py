@@ -218,6 +218,7 @@ def ledger_row(
         "requests": sum(manifest.get("requests", 0) for manifest in fetched),
         "pages": sum(manifest.get("pages", 0) for manifest in fetched),
         "wire_bytes": sum(manifest.get("wire_bytes", 0) for manifest in fetched),
+        "finished": sum(manifest.get("finished", 0) for manifest in fetched),
         "unfetched": sum(manifest.get("left", 0) for manifest in fetched),
         "given_up": sum(bool(manifest.get("given_up")) for manifest in fetched),
         "stopped": int(any(manifest.get("stopped") for manifest in fetched)),

@@ -173,12 +173,14 @@ class Crew:
         key = urls.url_key(url, host.name)
         return Item(url, host.name, key, key, kind="robots", site=site, source="robots")
 
-    def _skip_site(self, host: HostState, site: str) -> None:
-        """Leave out what is queued for a site whose rules nobody can tell: it stays on its shelf."""
-        kept = [item for item in host.queue if item.kind == "robots" or urls.site_of(item.url) != site]
-        self.left -= len(host.queue) - len(kept)
+    def _skip_site(self, host: HostState, site: str) -> list[Item]:
+        """Leave out what is queued for a site whose rules nobody can tell, and return it: it stays on its shelf."""
+        queued = list(host.queue)
+        kept = [item for item in queued if item.kind == "robots" or urls.site_of(item.url) != site]
+        self.left -= len(queued) - len(kept)
         host.queue.clear()
         host.queue.extend(kept)
+        return [item for item in queued if item.kind != "robots" and urls.site_of(item.url) == site]
 
     def drop(self, host: HostState, epoch_ms: int) -> None:
         """Leave out all that is queued for a host: it stays on its shelf."""
@@ -221,7 +223,7 @@ class Crew:
             host.row["pages"] = (host.row["pages"] or 0) + 1
         host.row["body_bytes"] = (host.row["body_bytes"] or 0) + len(exchange.body)
         if site_only:
-            self._close_site(host, site, epoch_ms)
+            self._close_site(host, site, exchange, epoch_ms)
         elif outcome in HOST_FAULTS:
             self._ail(host, epoch_ms)
         wish = self._retry_after(exchange, epoch_ms)
@@ -241,8 +243,12 @@ class Crew:
         waiting = {urls.site_of(item.url) for item in host.queue if item.kind == "page"}
         return bool((answering | waiting) - silent)
 
-    def _close_site(self, host: HostState, site: str, epoch_ms: int) -> None:
-        """Leave a port or scheme alone that cannot be talked to: nobody knows what its robots.txt says now."""
+    def _close_site(self, host: HostState, site: str, exchange: Exchange, epoch_ms: int) -> None:
+        """Ask no more of a port or scheme that cannot be talked to: what is queued for it fails as it did.
+
+        Else its URLs would take the host's share of every cycle and its room on ready, and nothing would come of them.
+        Nobody knows what its robots.txt says now.
+        """
         again = next_fetch_ms(
             self.policy.robots, state=RobotsState.UNREACHABLE, fetched_ms=epoch_ms, failures=1
         )
@@ -250,7 +256,11 @@ class Crew:
             RobotsState.UNREACHABLE, None, None, None, epoch_ms, again, robots_url(site)
         )
         host.touched = True
-        self._skip_site(host, site)
+        for item in self._skip_site(host, site):
+            if item.kind == "sitemap":
+                self.sitemap_came(item, exchange.outcome.value, epoch_ms=epoch_ms)
+            else:
+                self.denied.append(Denied(item, exchange.outcome, exchange.error or site))
 
     def _retry_after(self, exchange: Exchange, epoch_ms: int) -> int:
         if exchange.status not in (429, 503):
@@ -368,12 +378,13 @@ class Crew:
         )
         owner.touched = True
         if state is RobotsState.UNREACHABLE:
-            if exchange.outcome not in HOST_FAULTS:  # those are entered by `settle`
+            if exchange.outcome not in HOST_FAULTS:  # `settle` enters those
                 row["failures"] = min(failures, 32_767)
                 row["health"] = Outcome.ROBOTS_UNREACHABLE.value
                 row["failing_since"] = row["failing_since"] or moment(epoch_ms)
                 row["probe_at"] = moment(expires)
-            self._skip_site(owner, item.site)
+            if exchange.outcome not in HOST_FAULTS or urls.site_of(item.url) != item.site:
+                self._skip_site(owner, item.site)
             return
         owner.is_well()
         self.note_listed(owner, item.site, epoch_ms=epoch_ms)

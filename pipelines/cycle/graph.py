@@ -42,7 +42,11 @@ class Reporter(Protocol):
 
 @dataclass
 class CycleReport:
-    """What a cycle did. `cycle` 0: there was nothing to do, and `next_due` says when there will be."""
+    """What a cycle did. `cycle` 0: there was nothing to do, and `next_due` says when there will be.
+
+    unfetched: planned URLs that the window's end left on ready. set_aside: those left out on the way, because their host
+    could not be talked to or their path pattern brought nothing.
+    """
 
     cycle: int = 0
     planned: int = 0
@@ -54,6 +58,7 @@ class CycleReport:
     seconds: dict[str, float] = field(default_factory=dict)
     given_up: int = 0
     unfetched: int = 0
+    set_aside: int = 0
     next_due: str | None = None
     resumed: bool = False
     stopped: bool = False
@@ -302,6 +307,7 @@ class _Wheel:
             seconds={name: round(value, 3) for name, value in self.seconds.items()},
             given_up=counts["given_up"],
             unfetched=counts["unfetched"],
+            set_aside=counts["planned"] - counts["finished"] - counts["unfetched"],
             resumed=self.turn.resumed,
             stopped=self.stopped,
             dashboard=self.runner.dashboard,

@@ -228,7 +228,7 @@ class Keeper:
         self.outcomes[outcome] += 1
         self.counts["requests"] += asked
         self.counts["pages"] += item.kind == "page" and exchange.outcome is Outcome.OK
-        self.counts["finished"] += item.kind == "page" and item.key == item.origin
+        self.counts["finished"] += item.kind == "page" and not item.hop
         self.counts["wire_bytes"] += exchange.wire_bytes
         self.counts["body_bytes"] += len(exchange.body)
         spool, record = stored or (-1, None)
@@ -334,7 +334,7 @@ class Keeper:
         self.counts["pages"] += pages.filter(pc.equal(pages["outcome"], Outcome.OK.value)).num_rows
         self.counts["wire_bytes"] += pc.sum(captures["wire_bytes"]).as_py() or 0
         self.counts["body_bytes"] += pc.sum(captures["body_bytes"]).as_py() or 0
-        finished = pc.sum(pc.equal(pages["url_key"], pages["origin_key"])).as_py() or 0
+        finished = pc.sum(pc.equal(pages["hop"], 0)).as_py() or 0
         self.counts["finished"] += finished
         self.planned += finished
 

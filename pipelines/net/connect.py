@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import select
 import socket
 import ssl
@@ -318,5 +319,20 @@ def sentence_of(error: BaseException) -> str:
     """Return what people should read about a failure to connect."""
     if isinstance(error, TimeoutError):
         return "no connection in time ([fetch] connect_ms)"
-    cause = error.os_error if isinstance(error, ClientConnectorError) else error
-    return str(cause if isinstance(cause, AddressRefused) else error) or type(error).__name__
+    if isinstance(error, ClientConnectorCertificateError):
+        return f"{error.host}:{error.port}: {_cause_text(error.certificate_error)}"
+    if not isinstance(error, ClientConnectorError):
+        return str(error) or type(error).__name__
+    cause = error.os_error
+    return str(cause) if isinstance(cause, AddressRefused) else f"{error.host}:{error.port}: {_cause_text(cause)}"
+
+
+def _cause_text(cause: BaseException) -> str:
+    """Return what went wrong without the words of the libraries that it went through."""
+    if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_message:
+        return cause.verify_message
+    if isinstance(cause, ssl.SSLError) and cause.reason:
+        return cause.reason.lower().replace("_", " ")
+    if isinstance(cause, OSError) and cause.errno and not isinstance(cause, ssl.SSLError):
+        return os.strerror(cause.errno).lower()
+    return str(cause) or type(cause).__name__

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from pipelines.app.live import LiveReporter
 from pipelines.app.screen import JsonReporter, PlainReporter, Reporter, reporter
-from pipelines.app.words import duration_words, ready_lines, time_words
+from pipelines.app.words import duration_words, figures, ready_lines, time_words
 
 
 @dataclass
@@ -34,6 +34,8 @@ class Report:
     new_urls: int = 903
     seconds: dict[str, float] = field(default_factory=lambda: {"plan": 0.4, "fetch": 16.0456})
     given_up: int = 0
+    unfetched: int = 0
+    set_aside: int = 0
     next_due: Any = None
     resumed: bool = False
     stopped: bool = False
@@ -80,6 +82,14 @@ def test_in_a_pipe_a_long_step_says_at_most_a_line_in_ten_seconds(clock: Ticks) 
     assert "fetch: done in 60.0 s" in lines
     assert "pages: 250, 21 of them duplicates" in lines
     assert "\x1b" not in out.getvalue() and "\r" not in out.getvalue()
+
+
+def test_planned_urls_that_nobody_asked_for_are_told_with_the_reason() -> None:
+    told = dict(figures(Report(planned=300, set_aside=40, unfetched=2)))
+    assert told["planned"] == (
+        "300 URLs; 40 set aside: host out of reach, or path pattern left; 2 not reached in the window"
+    )
+    assert dict(figures(Report(planned=300)))["planned"] == "300 URLs"
 
 
 def test_json_is_one_object_and_nothing_else(clock: Ticks) -> None:

@@ -123,8 +123,13 @@ def test_a_dead_port_does_not_take_the_rest_of_its_host_down(tmp_path: Path) -> 
     assert len(server.targets) == 9
     [row] = crawl.rows("select health, failures, probe_at from hosts")
     assert row == {"health": "ok", "failures": 0, "probe_at": None}
-    refused = crawl.rows("select kind from captures where outcome = 'connect_refused'")
-    assert refused == [{"kind": "robots"}]
+    refused = crawl.rows(
+        "select kind, count(*) as n from captures where outcome = 'connect_refused' group by kind order by kind"
+    )
+    assert refused == [{"kind": "page", "n": 3}, {"kind": "robots", "n": 1}]
+    waiting = crawl.rows("select reason, failures from frontier_later where failures > 0")
+    assert waiting == [{"reason": "connect_refused", "failures": 1}] * 3  # not planned until they are due
+    assert crawl.rows("select url from frontier_ready") == []
     assert faults(crawl.path) == []
 
 
@@ -135,7 +140,9 @@ def test_a_host_whose_every_port_is_dead_is_down(tmp_path: Path) -> None:
     crawl.cycle()
     [row] = crawl.rows("select health, failures, probe_at from hosts")
     assert (row["health"], row["failures"]) == ("connect_refused", 1) and row["probe_at"] is not None
-    assert len(crawl.rows("select kind from captures where outcome = 'connect_refused'")) == 2
+    assert len(crawl.rows("select url from captures where kind = 'robots'")) == 2
+    waiting = crawl.rows("select url from frontier_ready")
+    assert len(waiting) == 6  # they wait for the host: none has failed itself
 
 
 def test_a_page_that_was_cut_off_is_not_confirmed_by_its_validator(tmp_path: Path) -> None:

@@ -289,6 +289,8 @@ def test_what_cannot_be_reached_has_an_outcome(url: str, outcome: Outcome) -> No
             0,
         )
         assert exchange.error and server.connections == 0
+        refused = outcome is Outcome.CONNECT_REFUSED
+        assert refused == exchange.error.endswith(": connection refused"), exchange.error
 
     run(test, {})
 
