@@ -324,7 +324,11 @@ def sentence_of(error: BaseException) -> str:
     if not isinstance(error, ClientConnectorError):
         return str(error) or type(error).__name__
     cause = error.os_error
-    return str(cause) if isinstance(cause, AddressRefused) else f"{error.host}:{error.port}: {_cause_text(cause)}"
+    return (
+        str(cause)
+        if isinstance(cause, AddressRefused)
+        else f"{error.host}:{error.port}: {_cause_text(cause)}"
+    )
 
 
 def _cause_text(cause: BaseException) -> str:
