@@ -25,7 +25,10 @@ class SitemapError(ValueError):
 
 @dataclass(slots=True)
 class RawEntry:
-    """An entry's texts as found, white space taken off; `kind` is url, sitemap or item (of a feed)."""
+    """An entry's texts as found, white space taken off; `kind` is url, sitemap or item (of a feed).
+
+    bases: the xml:base that its link stands under, the outermost first, each relative to the one before.
+    """
 
     kind: str
     texts: dict[str, str] = field(default_factory=dict)
@@ -33,6 +36,7 @@ class RawEntry:
     images: list[str] = field(default_factory=list)
     videos: list[str] = field(default_factory=list)
     news: dict[str, str] = field(default_factory=dict)
+    bases: tuple[str, ...] = ()
 
 
 _ENTRIES = {
@@ -49,6 +53,8 @@ _FIELDS = {
     "published", "issued",
 }  # fmt: skip
 _LISTS = {("image", "loc"): "images", ("video", "content_loc"): "videos", ("video", "player_loc"): "videos"}
+_BASE = "{http://www.w3.org/XML/1998/namespace}base"
+_DEEPEST_BASE = 8
 _NEWS = {"title", "publication_date", "language", "name", "keywords"}
 
 
@@ -90,10 +96,13 @@ class _Target:
         self._field_depth = 0
         self._text: list[str] = []
         self._own: list[str] = []
+        self._bases: list[tuple[int, str]] = []  # of the open elements: depth, xml:base
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         name = _local(tag)
         self._path.append(name)
+        if _BASE in attributes and len(self._bases) < _DEEPEST_BASE:
+            self._bases.append((len(self._path), attributes[_BASE].strip()[:MAX_TEXT_CHARS]))
         if self.root is None:
             self._open_root(name)
         elif self._entry is None:
@@ -124,9 +133,16 @@ class _Target:
             if (
                 rel == "alternate" and len(self._path) == self._entry_depth + 1
             ):  # not of <source> or the content
-                self._entry.texts.setdefault("link" if self.root == "feed" else "link_href", href)
+                self._set_link("link" if self.root == "feed" else "link_href", href)
         elif rel == "alternate" and len(self._entry.alternates) < MAX_LISTED:
             self._entry.alternates.append((href, attributes.get("hreflang", "").strip()[:64]))
+
+    def _set_link(self, name: str, href: str) -> None:
+        assert self._entry is not None
+        if name not in self._entry.texts:
+            if "link" not in self._entry.texts:  # which goes before link_href
+                self._entry.bases = tuple(base for _, base in self._bases)
+            self._entry.texts[name] = href
 
     def data(self, text: str) -> None:
         if self._field_depth and len(self._text) <= MAX_TEXT_CHARS:
@@ -137,8 +153,13 @@ class _Target:
     def end(self, tag: str) -> None:
         name = self._path.pop() if self._path else ""
         depth = len(self._path) + 1
-        if self._entry is None:
-            return
+        if self._entry is not None:
+            self._end_in_entry(name, depth)
+        while self._bases and self._bases[-1][0] >= depth:
+            self._bases.pop()
+
+    def _end_in_entry(self, name: str, depth: int) -> None:
+        assert self._entry is not None
         if depth == self._field_depth:
             self._close_field(name)
         elif depth == self._entry_depth:
@@ -170,7 +191,10 @@ class _Target:
         if name == "loc" and "loc" in self._entry.texts:
             self.entries.append(self._entry)
             self._entry = RawEntry(self._entry.kind)
-        self._entry.texts.setdefault(name, text)
+        if name == "link":
+            self._set_link(name, text)
+        else:
+            self._entry.texts.setdefault(name, text)
 
     def finish(self, *, whole_field: bool) -> None:
         """Take over an entry that was cut off after its address; whole_field: an end tag had begun."""

@@ -231,6 +231,8 @@ def _text_entries(pieces: Iterable[bytes]) -> Iterator[RawEntry]:
 
 def _entry(raw: RawEntry, base: str, policy: SitemapPolicy, limit_ms: int | None) -> Entry | None:
     texts = raw.texts
+    for said in raw.bases:
+        base = resolve(base, said) or base
     url = (
         _feed_address(texts, base, policy) if raw.kind == "item" else _address(texts.get("loc"), base, policy)
     )

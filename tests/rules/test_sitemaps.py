@@ -187,6 +187,29 @@ def test_the_link_of_rss_goes_before_that_of_atom_within_it():
     assert urls(f"<rss><channel><item>{atom}</item></channel></rss>") == ["http://hub.example/"]
 
 
+@pytest.mark.parametrize(
+    ("feed", "found"),
+    [
+        ('<feed xml:base="http://b.example/x/"><entry><link href="1"/></entry></feed>', ["http://b.example/x/1"]),
+        (
+            '<feed xml:base="/x/"><entry xml:base="y/"><link href="1"/></entry><entry><link href="2"/></entry></feed>',
+            ["http://a.example/x/y/1", "http://a.example/x/2"],
+        ),
+        ('<feed><entry><link xml:base="/own/" href="1"/><content xml:base="/c/"/></entry></feed>', ["http://a.example/own/1"]),
+        ('<feed xml:base="mailto:x"><entry><link href="/1"/></entry></feed>', ["http://a.example/1"]),
+        ('<rss xml:base="http://b.example/"><channel><item><link>/1</link></item></channel></rss>', ["http://b.example/1"]),
+        (
+            '<rss><channel><item><link xml:base="/in/">1</link><a:link xml:base="/hub/" href="h"/></item></channel></rss>',
+            ["http://a.example/in/1"],
+        ),
+        ('<feed>' + '<a xml:base="deep/">' * 3_000 + '<entry><link href="1"/></entry></feed>', []),
+    ],
+)  # fmt: skip
+def test_what_a_feed_calls_its_base_is_what_its_links_start_from(feed: str, found: list[str]):
+    """RFC 4287 section 2; relative to the base around it (XML Base, 4.3)."""
+    assert urls(feed) == found
+
+
 LAUGHS = "<!DOCTYPE urlset [<!ENTITY a 'lol'>" + "".join(
     f"<!ENTITY {name} '{f'&{before};' * 10}'>" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
