@@ -136,8 +136,8 @@ class FetchRun:
             self.crew.enlist(host)
             if host.address:
                 self.fetcher.resolver.prime(host.name, (host.address,), self.started_epoch_ms + ceiling)
-        self.crew.taken.update(roster.earlier.done)
-        self.keeper.planned = self.crew.left
+        self.crew.queues.taken.update(roster.earlier.done)
+        self.keeper.planned = self.crew.queues.left
         self.keeper.resume(roster.earlier.captures)
         for item, target in roster.earlier.hops:
             self._follow(item, target)
@@ -149,7 +149,7 @@ class FetchRun:
         host.sitemaps = sitemaps.copies_of(host.row["sitemaps"], rules, opened_ms=opened, now_ms=now)
         for site, copy in host.robots.items():
             if copy.expires_ms > now:
-                self.crew.note_listed(host, site, epoch_ms=now)
+                self.crew.sitemaps.note_listed(host, site, epoch_ms=now)
 
     # --- the loop ---
 
@@ -269,7 +269,7 @@ class FetchRun:
             async with self.desk:
                 capture = self.keeper.keep(item, exchange, pause, asked=bool(sent))
                 if item.kind == "robots":
-                    self.crew.robots_came(
+                    self.crew.robots.came(
                         item, exchange, capture.decoded, capture.digest, epoch_ms=epoch, spoilt=capture.spoilt
                     )
                 elif exchange.outcome is Outcome.REDIRECT and item.kind == "page":
@@ -302,10 +302,10 @@ class FetchRun:
             target, host, key, item.origin, depth=item.depth, via=item.url, source="redirect", meta=item.meta,
             hop=item.hop + 1, chain=(*item.chain, item.url), feed=item.feed,
         )  # fmt: skip
-        self.crew.queue(hop, first=host == item.host)
+        self.crew.follow(hop, first=host == item.host)
 
     def _surely_new(self, key: int) -> bool:
-        if key in self.crew.taken:
+        if key in self.crew.queues.taken:
             return False
         bucket = urls.bucket_of(key, self.task.turn.buckets)
         if bucket not in self.blooms:
@@ -331,7 +331,7 @@ class FetchRun:
                 self.flushing = asyncio.create_task(self._flush())
                 self.flushing.add_done_callback(self._house_fell)
             if now >= slow:
-                self.slow_hosts = self.crew.slowest(SLOW_HOSTS)
+                self.slow_hosts = self.crew.queues.slowest(SLOW_HOSTS)
                 slow = now + SLOW_SECONDS
             if now - told >= LIVE_SECONDS:
                 self._tell()
@@ -366,7 +366,7 @@ class FetchRun:
             "elapsed_ms": now - self.started_ms,
             "window_left_ms": max(self.deadline_ms - now, 0),
             "open": self.open,
-            "left": self.crew.left,
+            "left": self.crew.queues.left,
             "hosts_ready": ready,
             "hosts_waiting": waiting,
             "hosts_asked": asked,
@@ -389,7 +389,7 @@ class FetchRun:
             "partition": self.task.partition,
             "attempt": self.attempt.number,
             "parts": [[part.attempt, part.number] for part in self.attempt.written()],
-            "left": self.crew.planned_left(),
+            "left": self.crew.queues.planned_left(),
             "stopped": self.stop_path.exists(),
             "elapsed_ms": self.clock.monotonic_ms() - self.started_ms,
         }

@@ -300,7 +300,9 @@ class Keeper:
             if host.touched:
                 self._rows["hosts"].append(host.as_row(HOST_COLUMNS, self._turn.cycle))
                 host.touched = False
-        fresh = {digest: body for digest, body in crew.bodies.items() if digest not in self._bodies_written}
+        fresh = {
+            digest: body for digest, body in crew.robots.bodies.items() if digest not in self._bodies_written
+        }
         self._bodies_written |= set(fresh)
         self._rows["robots"] += list(fresh.items())
         self._rows["links"] += [
@@ -309,9 +311,9 @@ class Keeper:
         self._sieve.pairs.clear()
         self._rows["sitemaps"] += [
             (urls.host_key(host), host, url, copy.source, list(copy.hosts), copy.meta, copy.level)
-            for (host, url), copy in crew.strangers.items()
+            for (host, url), copy in crew.sitemaps.strangers.items()
         ]
-        crew.strangers.clear()
+        crew.sitemaps.strangers.clear()
         if not final and not any(self._rows.values()):
             return None
         rows, self._rows = self._rows, {kind: [] for kind in parts.KINDS}

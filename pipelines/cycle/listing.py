@@ -39,12 +39,12 @@ class Lister:
         if exchange.outcome is Outcome.REDIRECT:
             target = urls.resolve_location(item.url, exchange.header("location") or "")
             if target is not None:
-                self._crew.sitemap_moved(item, target, epoch_ms=now_ms)
+                self._crew.sitemaps.moved(item, target, epoch_ms=now_ms)
         elif exchange.outcome is Outcome.OK:
             await self._read(item, exchange, now_ms)
         else:
-            self._crew.sitemap_came(item, exchange.outcome.value, epoch_ms=now_ms)
-        self._crew.wake(self._crew.hosts[item.host])
+            self._crew.sitemaps.came(item, exchange.outcome.value, epoch_ms=now_ms)
+        self._crew.queues.wake(self._crew.hosts[item.host])
 
     async def _read(self, item: Item, exchange: Exchange, now_ms: int) -> None:
         reading = self._crew.policy.sitemaps.reading
@@ -68,7 +68,7 @@ class Lister:
                 await asyncio.sleep(0)
                 rest = time.monotonic() + SLICE_SECONDS
         validators = Validators.of(exchange.header("etag"), exchange.header("last-modified"))
-        self._crew.sitemap_came(
+        self._crew.sitemaps.came(
             item, status, epoch_ms=now_ms, entries=taken, validators=validators if whole else NO_VALIDATORS
         )
 
@@ -91,7 +91,7 @@ class Lister:
             self._keeper.counts["sitemap_foreign"] += 1
             return False
         found = SitemapCopy(entry.url, "index", index.hosts, index.meta, index.level + 1)
-        self._crew.note_sitemap(host, found, epoch_ms=now_ms)
+        self._crew.sitemaps.note(host, found, epoch_ms=now_ms)
         if entry.url in host.sitemaps.copies:
             changed_ms = _ms(entry.lastmod)
             host.sitemaps.recall(

@@ -59,7 +59,7 @@ class _Simulated:
         now, epoch = self.clock.monotonic_ms(), self.clock.now_ms()
         for host in roster.hosts(self.crew.policy.delay, now_ms=now, epoch_ms=epoch):
             self.crew.enlist(host)
-        self.book = Book(turn, attempt, planned=self.crew.left)
+        self.book = Book(turn, attempt, planned=self.crew.queues.left)
 
     def run(self) -> dict[str, Any]:
         """Ask until nothing is left or the window closes; return the partition's manifest."""
@@ -117,7 +117,7 @@ class _Simulated:
         host = self.crew.hosts[item.host]
         self.book.note(item, exchange, digest, host.pause.ms, host.pause.reason)
         if item.kind == "robots":
-            self.crew.robots_came(item, exchange, body, digest, epoch_ms=epoch)
+            self.crew.robots.came(item, exchange, body, digest, epoch_ms=epoch)
         elif exchange.outcome is Outcome.OK:
             self.book.found(item, self.task.world)
         self.crew.settle(item, exchange, now_ms=now, epoch_ms=epoch)
@@ -212,7 +212,7 @@ class Book:
         """Write everything as one part."""
         hosts = [host.as_row(HOST_COLUMNS, self._turn.cycle) for host in crew.hosts.values() if host.touched]
         self._rows["hosts"] = hosts
-        self._rows["robots"] = list(crew.bodies.items())
+        self._rows["robots"] = list(crew.robots.bodies.items())
         self._attempt.flush(self._rows, {})
         self._attempt.close()
 
@@ -225,7 +225,7 @@ class Book:
             "partition": partition,
             "attempt": self._attempt.number,
             "parts": [[part.attempt, part.number] for part in self._attempt.written()],
-            "left": crew.left,
+            "left": crew.queues.left,
             "stopped": False,
             "given_up": False,
         }

@@ -91,7 +91,7 @@ class Bench:
     def _hear(self, end: int, _: int, item: Item, exchange: Exchange, body: bytes) -> None:
         self._wait(end)
         if item.kind == "robots":
-            self.crew.robots_came(item, exchange, body, "digest", epoch_ms=self.epoch_ms)
+            self.crew.robots.came(item, exchange, body, "digest", epoch_ms=self.epoch_ms)
         self.crew.settle(item, exchange, now_ms=self.now_ms, epoch_ms=self.epoch_ms)
 
     def pauses(self, host: str) -> list[int]:

@@ -71,14 +71,14 @@ def asked(team: Crew, state: HostState, most: int = 30) -> list[str]:
 def test_pages_and_sitemaps_go_in_turns_a_page_first() -> None:
     team = crew()
     state = host("Sitemap: /a.xml\nSitemap: /b.xml\nSitemap: /c.xml\n", pages=5)
-    team.note_listed(state, SITE, epoch_ms=NOW)
+    team.sitemaps.note_listed(state, SITE, epoch_ms=NOW)
     assert asked(team, state) == ["page", "sitemap", "page", "sitemap", "page", "sitemap", "page", "page"]
 
 
 def test_a_host_gets_no_more_sitemaps_in_a_cycle_than_allowed() -> None:
     team = crew()
     state = host("".join(f"Sitemap: /{number}.xml\n" for number in range(9)), pages=1, left=2)
-    team.note_listed(state, SITE, epoch_ms=NOW)
+    team.sitemaps.note_listed(state, SITE, epoch_ms=NOW)
     assert asked(team, state) == ["page", "sitemap", "sitemap"]
     assert len(state.sitemaps.copies) == 9
 
@@ -86,7 +86,7 @@ def test_a_host_gets_no_more_sitemaps_in_a_cycle_than_allowed() -> None:
 def test_robots_rules_hold_for_sitemaps_too() -> None:
     team = crew()
     state = host("User-agent: *\nDisallow: /s/\nSitemap: /s/a.xml\n", pages=1)
-    team.note_listed(state, SITE, epoch_ms=NOW)
+    team.sitemaps.note_listed(state, SITE, epoch_ms=NOW)
     assert asked(team, state) == ["page"]
     [denied] = team.denied
     assert denied.item.kind == "sitemap"
@@ -103,21 +103,21 @@ def test_the_usual_place_is_tried_only_where_none_is_named_and_only_if_wanted() 
         ("Sitemap: /x.xml\n", SitemapRules(per_cycle=0), []),
     ):
         team, state = crew(rules), host(robots)
-        team.note_listed(state, SITE, epoch_ms=NOW)
+        team.sitemaps.note_listed(state, SITE, epoch_ms=NOW)
         assert list(state.sitemaps.copies) == found
 
 
 def test_a_sitemap_inherits_the_metadata_of_the_page_that_led_there() -> None:
     team, state = crew(), host("Sitemap: /x.xml\n", pages=1)
-    team.note_listed(state, SITE, epoch_ms=NOW)
+    team.sitemaps.note_listed(state, SITE, epoch_ms=NOW)
     assert state.sitemaps.copies[f"{SITE}/x.xml"].meta == '{"label":"dk"}'
 
 
 def test_a_sitemap_on_another_host_is_told_to_the_merge_and_may_speak_for_us() -> None:
     team, state = crew(), host("Sitemap: https://cdn.example/a.xml\n", pages=1)
-    team.note_listed(state, SITE, epoch_ms=NOW)
+    team.sitemaps.note_listed(state, SITE, epoch_ms=NOW)
     assert not state.sitemaps.copies
-    copy = team.strangers["cdn.example", "https://cdn.example/a.xml"]
+    copy = team.sitemaps.strangers["cdn.example", "https://cdn.example/a.xml"]
     assert copy.hosts == ("a.example",)
     assert copy.may_speak_for(copy.url, "https://a.example/x")
     assert not copy.may_speak_for(copy.url, "https://b.example/x")
@@ -127,21 +127,21 @@ def test_a_sitemap_on_another_host_is_told_to_the_merge_and_may_speak_for_us() -
 def test_a_blocked_host_is_not_asked_for_a_sitemap() -> None:
     team = crew(SitemapRules(filters=FilterPolicy(blocked_hosts=(".example",))))
     state = host("Sitemap: https://cdn.example/a.xml\nSitemap: /b.xml\n")
-    team.note_listed(state, SITE, epoch_ms=NOW)
-    assert not team.strangers and not state.sitemaps.copies
+    team.sitemaps.note_listed(state, SITE, epoch_ms=NOW)
+    assert not team.sitemaps.strangers and not state.sitemaps.copies
 
 
 def test_a_redirect_within_the_host_is_followed_and_one_away_is_told_to_the_merge() -> None:
     team, state = crew(), host("Sitemap: /a.xml\n")
-    team.note_listed(state, SITE, epoch_ms=NOW)
+    team.sitemaps.note_listed(state, SITE, epoch_ms=NOW)
     team.enlist(state)
     item = team.take(NOW, NOW)
     assert isinstance(item, Item) and item.kind == "sitemap"
-    team.sitemap_moved(item, f"{SITE}/b.xml", epoch_ms=NOW)
+    team.sitemaps.moved(item, f"{SITE}/b.xml", epoch_ms=NOW)
     hop = state.queue[0]
     assert (hop.url, hop.kind, hop.site, hop.hop) == (f"{SITE}/b.xml", "sitemap", f"{SITE}/a.xml", 1)
-    team.sitemap_moved(hop, "https://www.a.example/c.xml", epoch_ms=NOW)
-    assert team.strangers["www.a.example", "https://www.a.example/c.xml"].hosts == ("a.example",)
+    team.sitemaps.moved(hop, "https://www.a.example/c.xml", epoch_ms=NOW)
+    assert team.sitemaps.strangers["www.a.example", "https://www.a.example/c.xml"].hosts == ("a.example",)
     assert state.sitemaps.copies[f"{SITE}/a.xml"].status == "redirect"
 
 
@@ -167,7 +167,7 @@ def test_what_was_read_whole_is_asked_for_with_its_validators_and_keeps_them_whi
     item = team.take(NOW, NOW)
     assert isinstance(item, Item) and item.kind == "sitemap"
     assert (item.etag, item.last_modified, item.last_visit_ms) == ('"v1"', "yesterday", NOW - DAY_MS)
-    team.sitemap_came(item, "not_modified", epoch_ms=NOW)
+    team.sitemaps.came(item, "not_modified", epoch_ms=NOW)
     assert (read.entries, read.validators.etag, read.expires_ms) == (9, '"v1"', NOW + 7 * DAY_MS)
     read.settle(RULES, "http_404", now_ms=NOW)
     assert (read.entries, read.validators) == (None, NO_VALIDATORS)
