@@ -300,7 +300,10 @@ class Recrawl(Section):
     max_days: float = number(90.0, 0.001, 36_500, "no page is visited more seldom (Nutch: 90)")
     redirect_days: float = number(30.0, 0.001, 36_500, "next visit of a URL that redirects")
     not_found_tries: int = whole(
-        2, 1, 1000, "404 answers in a row after which a URL is retired; seeds are kept"
+        2,
+        1,
+        1000,
+        "failures in a row, 404 the last two, after which a URL is retired (1: the first 404); seeds are kept",
     )
     changes_expected: float = number(
         0.7, 0.01, 100, "where nothing is scarce, a fast page comes again when so many changes are due"

@@ -95,9 +95,9 @@ def allowances(turn: Turn, rows: pa.Table) -> tuple[Ints, Ints]:
     lists_only = (wanted == 0) & (column(rows, "due") == 0) & (sitemaps > 0) & (fits > 0) & (left > robots)
     lists_only &= ~_unreachable(turn, rows)
     need = np.where((wanted > 0) | lists_only, wanted + others, 0)
-    granted = _cap_labels(turn, rows, np.minimum(need, left), order)
+    granted = _cap_labels(turn, rows, np.minimum(need, left), robots + 1, order)
     capped = granted < need
-    wanted = np.where(capped, np.clip(granted - robots, 0, wanted), wanted)
+    wanted = np.where(capped, np.clip(granted - robots, np.minimum(granted, 1), wanted), wanted)
     weight = rows["score"].to_numpy().astype(np.float64)
     share = budget.water_fill(wanted, total=_most(turn), weight=weight, order=order)
     most = np.where(_limited(turn, rows), granted, left)
@@ -139,8 +139,8 @@ def _limited(turn: Turn, rows: pa.Table) -> npt.NDArray[np.bool_]:
     return np.asarray(limited.to_numpy(), dtype=np.bool_)
 
 
-def _cap_labels(turn: Turn, rows: pa.Table, requests: Ints, order: Ints) -> Ints:
-    """Cut the requests of a label's hosts to its budget: one round for each host in turn first, the rest by score."""
+def _cap_labels(turn: Turn, rows: pa.Table, requests: Ints, least: Ints, order: Ints) -> Ints:
+    """Cut the requests of a label's hosts to its budget: in turn what brings each a first URL, the rest by score."""
     granted = requests.copy()
     labels = rows["label"].to_numpy(zero_copy_only=False)
     score = rows["score"].to_numpy().astype(np.float64)
@@ -148,7 +148,9 @@ def _cap_labels(turn: Turn, rows: pa.Table, requests: Ints, order: Ints) -> Ints
         mine = np.flatnonzero(labels == label)
         if len(mine):
             among = np.argsort(np.argsort(order)[mine])
-            granted[mine] = budget.water_fill(requests[mine], total=most, weight=score[mine], order=among)
+            granted[mine] = budget.serve_in_turn(
+                requests[mine], least=least[mine], total=most, weight=score[mine], order=among
+            )
     return granted
 
 

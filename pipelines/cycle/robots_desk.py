@@ -110,8 +110,11 @@ class RobotsDesk:
             self.bodies[digest] = body
         failures = (row["failures"] or 0) + 1
         expires = next_fetch_ms(self.policy, state=state, fetched_ms=epoch_ms, failures=failures)
-        if rules is not None:  # a copy outlasts the pause that it asks for, or nothing but it would be asked
-            expires += rules.crawl_delay_ms(self.product) or 0
+        if (
+            state is not RobotsState.UNREACHABLE
+        ):  # it outlasts the next pause, or nothing else would ever be asked
+            wish = rules.crawl_delay_ms(self.product) if rules is not None else None
+            expires += max(wish or 0, row["backoff_ms"] or 0)
         owner.robots[item.site] = RobotsCopy(
             state, rules, exchange.status, digest if rules else None, epoch_ms, expires, exchange.url
         )

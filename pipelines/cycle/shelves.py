@@ -163,13 +163,18 @@ def _without_page(
 def _failed(
     state: dict[str, Any], capture: dict[str, Any], outcome: Outcome, at: datetime, retry: RetryPolicy
 ) -> Moved:
-    failures = min(state["failures"] + 1, 32_767)
+    denied = outcome is Outcome.ROBOTS_DENIED  # nobody was asked: it is no answer of the page's
+    failures = state["failures"] if denied else min(state["failures"] + 1, 32_767)
     changes = {
         "failures": failures,
         "last_status": capture["fetch_status"],
         "detail": _cut(capture["error"]),
     }
-    pause = None if outcome in RETIRING else retry_seconds(retry, failures=failures, outcome=outcome)
+    pause = (
+        None
+        if outcome in RETIRING
+        else retry_seconds(retry, failures=failures, outcome=outcome, before=state["reason"])
+    )
     if pause is None and state["source"] in sources.SEEDS:
         pause = retry.max_seconds
     if pause is None:

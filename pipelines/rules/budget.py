@@ -115,6 +115,27 @@ def water_fill(
     return share
 
 
+def serve_in_turn(
+    wanted: Ints, *, least: Ints, total: int, weight: npt.NDArray[np.float64], order: Ints
+) -> Ints:
+    """Share `total` among hosts, nobody less than it can do anything with: in `order` each its `least`, then by weight.
+
+    least: requests that a host needs for its first URL, robots.txt among them. The first host is served in any case.
+
+    >>> ones, two = np.ones(3), np.full(3, 2)
+    >>> serve_in_turn(np.full(3, 9), least=two, total=5, weight=ones, order=np.array([2, 0, 1])).tolist()
+    [2, 0, 3]
+    """
+    first = np.minimum(least, wanted)
+    mine = order[wanted[order] > 0]
+    fits = np.cumsum(first[mine]) <= total
+    fits[:1] = total > 0
+    share = np.zeros_like(wanted)
+    share[mine[fits]] = np.minimum(first[mine[fits]], total)
+    more = np.where(share > 0, wanted - share, 0)
+    return share + water_fill(more, total=total - int(share.sum()), weight=weight, order=order)
+
+
 def cap_by_group(wanted: Ints, *, group: Ints, most: int) -> Ints:
     """Cut each group's sum to `most`, its rows served in their order. Rows of a group need not be adjacent."""
     if most <= 0:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
-from pipelines.rules.outcome import ANSWERED, SLOW_DOWN, Outcome
+from pipelines.rules.outcome import CALM, SLOW_DOWN, Outcome
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def next_delay(
 
 
 def next_backoff_ms(policy: DelayPolicy, *, backoff_ms: int, outcome: Outcome) -> int:
-    """Return the back-off after one more outcome: it doubles on trouble and is forgiven a share at a time by answers.
+    """Return the back-off after one more outcome: it doubles on trouble and is forgiven a share at a time by calm answers.
 
     >>> next_backoff_ms(DelayPolicy(), backoff_ms=0, outcome=Outcome.RATE_LIMITED)
     5000
@@ -62,7 +62,7 @@ def next_backoff_ms(policy: DelayPolicy, *, backoff_ms: int, outcome: Outcome) -
     """
     if outcome in SLOW_DOWN:
         return min(max(2 * backoff_ms, policy.backoff_first_ms), policy.backoff_max_ms)
-    if outcome in ANSWERED:
+    if outcome in CALM:
         forgiven = backoff_ms * (100 - policy.backoff_forgive_percent) // 100
         return forgiven if forgiven >= policy.backoff_first_ms // 2 else 0
     return backoff_ms

@@ -62,6 +62,9 @@ SLOW_DOWN = frozenset(
 )
 """The host is asked less often for a while (back-off doubles)."""
 
+CALM = ANSWERED | {Outcome.REDIRECT, Outcome.REDIRECT_LIMIT, Outcome.NOT_FOUND, Outcome.GONE}
+"""The server answers as one that is well: the back-off is forgiven a share at a time. Other 4xx may be a wish for peace."""
+
 UNASKED = frozenset({Outcome.ROBOTS_DENIED, Outcome.ROBOTS_UNREACHABLE, Outcome.URL_REFUSED})
 """Decided without a request: costs neither budget nor delay."""
 

@@ -168,16 +168,20 @@ def importance_of(*, seed: ArrayLike, depth: ArrayLike) -> Floats:
     return np.where(seed, 4.0, 1.0 / np.sqrt(1.0 + np.maximum(np.asarray(depth) - 1, 0) / 2.0))
 
 
-def retry_seconds(policy: RetryPolicy, *, failures: int, outcome: Outcome) -> int | None:
+def retry_seconds(
+    policy: RetryPolicy, *, failures: int, outcome: Outcome, before: str | None = None
+) -> int | None:
     """Return the pause before the next try after `failures` in a row (the last included); None = give up.
+
+    before: the outcome of the visit before. One 404 behind other failures is not yet a page that is gone.
 
     >>> [retry_seconds(RetryPolicy(), failures=n, outcome=Outcome.SERVER_ERROR) for n in (1, 2, 6)]
     [3600, 14400, None]
     """
     if outcome is Outcome.ROBOTS_DENIED:
         return policy.robots_denied_seconds
-    most = policy.gone_tries if outcome is Outcome.NOT_FOUND else policy.tries
-    if failures >= most:
+    gone = outcome is Outcome.NOT_FOUND and (policy.gone_tries == 1 or before == outcome.value)
+    if failures >= (policy.gone_tries if gone else policy.tries):
         return None
     return int(min(policy.first_seconds * policy.factor ** min(failures - 1, 30), policy.max_seconds))
 

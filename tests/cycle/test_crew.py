@@ -197,6 +197,20 @@ def test_a_crawl_delay_longer_than_a_copy_of_robots_txt_holds_still_gets_pages()
     assert min(bench.pauses("a.sim")) >= 172_800_000
 
 
+@pytest.mark.parametrize(("window_minutes", "days"), [(60, 1), (10, 2), (1, 12)])
+def test_a_host_that_is_well_again_is_asked_for_pages_though_its_pause_fills_the_window(
+    window_minutes: int, days: int
+) -> None:
+    """A cycle a day, a back-off of an hour, a robots.txt that is not there and is looked for each day."""
+    bench = Bench(lambda item, now: says(404) if item.kind == "robots" else says(200))
+    host = enlist(bench, "a.sim", 50, known=False, backoff_ms=3_600_000)
+    for day in range(days):
+        bench.now_ms, bench.epoch_ms = day * DAY, NOW_MS + day * DAY
+        bench.run(window_minutes * 60_000)
+    assert any(not url.endswith("robots.txt") for url, _, _ in bench.asked)
+    assert host.row["backoff_ms"] < 3_600_000
+
+
 @pytest.mark.parametrize(
     ("value", "pause"),
     [

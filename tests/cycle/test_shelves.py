@@ -33,6 +33,8 @@ REFUSED = {"outcome": "connect_refused", "fetch_time": NOW, "error": "nobody lis
 BROKEN = {"outcome": "http_5xx", "fetch_time": NOW, "fetch_status": 503, "error": "503"}
 MOVED = {"outcome": "redirect", "fetch_time": NOW, "fetch_status": 301, "fetch_redirect": "http://b.test/"}
 GONE = {"outcome": "http_404", "fetch_time": NOW, "fetch_status": 404}
+ONCE_GONE = {"reason": "http_404"}
+DENIED = {"outcome": "robots_denied", "fetch_time": NOW, "error": "line 2: Disallow: /"}
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str, dict[str, Any]]] = {
     "first": (NEW, PAGE, "later", {
@@ -61,8 +63,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str, dict[str, Any]]] = {
         "failures": 4, "last_status": 503, "detail": "503", "due_at": NOW + timedelta(seconds=3_600 * 64), "visits": 1}),
     "moved": (KNOWN, MOVED, "later", {
         "failures": 0, "detail": "http://b.test/", "due_at": NOW + timedelta(days=30), "etag": '"1"'}),
-    "gone": (KNOWN, GONE, "retired", {"failures": 4, "due_at": None, "reason": "http_404"}),
-    "gone, a seed": (KNOWN | {"source": "seed"}, GONE, "later", {"due_at": NOW + timedelta(days=14)}),
+    "gone": (KNOWN | ONCE_GONE, GONE, "retired", {"failures": 4, "due_at": None, "reason": "http_404"}),
+    "gone, a seed": (KNOWN | ONCE_GONE | {"source": "seed"}, GONE, "later", {"due_at": NOW + timedelta(days=14)}),
+    "gone for the first time, behind other failures": (KNOWN | {"reason": "http_5xx"}, GONE, "later", {"failures": 4}),
+    "forbidden, which is no answer": (KNOWN, DENIED, "later", {"failures": 3, "reason": "robots_denied"}),
 }  # fmt: skip
 
 

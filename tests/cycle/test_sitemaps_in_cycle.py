@@ -201,6 +201,26 @@ def test_a_label_gets_no_more_requests_than_its_budget(tmp_path: Any) -> None:
         assert faults(crawled.path) == []
 
 
+@pytest.mark.parametrize("most", [1, 2, 7])
+def test_a_label_with_more_new_hosts_than_budget_serves_them_in_turns(most: int, tmp_path: Any) -> None:
+    web = ToyWeb(hosts=7, seed=3, mix=Mix.plain())
+    with serve_in_thread(web) as server:
+        seeds = [
+            {"url": f"http://{host.name}:{server.port}/", "source": "seed", "meta": {"country": "dk"}}
+            for host in web.hosts
+        ]
+        crawled = with_seeds(web, server, tmp_path, seeds, budget__labels=f'{{"dk" = {most}}}')
+        for _ in range(3):
+            before = len(server.log.rows())
+            turn(crawled.path, crawled.settings)
+            assert (
+                len(server.log.rows()) - before == most
+            )  # robots.txt and pages; nothing of the budget is wasted
+        pages = {row.host for row in server.log.rows() if row.target != "/robots.txt"}
+        asked = {row.host for row in server.log.rows()}
+        assert len(pages) >= min(7, 3 * (most // 2)) and len(asked) >= min(7, 3 * -(-most // 2))
+
+
 def test_a_feed_given_as_seed_is_read_at_each_visit_and_other_feeds_only_if_asked_for(tmp_path: Any) -> None:
     web = ToyWeb(hosts=14, seed=3, mix=Mix.plain())
     with serve_in_thread(web) as server:

@@ -24,6 +24,28 @@ def test_p6_water_fill_is_exact_and_starts_with_one_for_everybody(
         assert (share[wanted > 0] >= 1).all()
 
 
+@given(wants, st.integers(0, 400), st.integers(1, 4), st.randoms())
+def test_p6_who_is_served_in_turn_gets_what_a_first_url_needs(
+    rows: list[tuple[int, float]], total: int, least: int, chance: Random
+) -> None:
+    wanted, order = np.array([row[0] for row in rows]), np.array(chance.sample(range(len(rows)), len(rows)))
+    share = budget.serve_in_turn(
+        wanted,
+        least=np.full(len(rows), least),
+        total=total,
+        weight=np.array([row[1] for row in rows]),
+        order=order,
+    )
+    assert share.sum() <= total and (share <= wanted).all()
+    asked = [at for at in order.tolist() if wanted[at]]
+    served = [at for at in asked if share[at]]
+    assert served == asked[: len(served)] and (served or not asked or not total)
+    assert all(share[at] >= min(least, wanted[at], total) for at in served)
+    assert len(served) == len(asked) or total - share.sum() < least or not share.any()
+    if total >= wanted.sum():
+        assert (share == wanted).all()
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), max_size=30), st.integers(1, 20))
 def test_p6_a_group_never_gets_more_than_its_cap(rows: list[tuple[int, int]], most: int) -> None:
     wanted, group = (

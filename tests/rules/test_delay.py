@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.rules.delay import DelayPolicy, next_backoff_ms, next_delay
-from pipelines.rules.outcome import ANSWERED, SLOW_DOWN, Outcome
+from pipelines.rules.outcome import CALM, SLOW_DOWN, Outcome
 
 POLICY = DelayPolicy()
 ms = st.integers(0, 10**9)
@@ -30,5 +30,7 @@ def test_backoff_doubles_is_capped_and_is_forgiven_slowly() -> None:
 
 
 def test_what_is_neither_trouble_nor_an_answer_leaves_the_backoff_alone() -> None:
-    for outcome in set(Outcome) - SLOW_DOWN - ANSWERED:
-        assert next_backoff_ms(POLICY, backoff_ms=5_000, outcome=outcome) == 5_000
+    for outcome in set(Outcome) - SLOW_DOWN - CALM:
+        assert next_backoff_ms(POLICY, backoff_ms=8_000, outcome=outcome) == 8_000
+    for outcome in CALM:  # a host of redirects and 404s, its robots.txt among them, is well too
+        assert next_backoff_ms(POLICY, backoff_ms=8_000, outcome=outcome) == 6_000

@@ -38,7 +38,9 @@ def test_failures_wait_longer_each_time_and_end() -> None:
     waits = [retry_seconds(policy, failures=n, outcome=Outcome.CONNECT_REFUSED) for n in range(1, 6)]
     assert waits[-1] is None
     assert waits[:4] == sorted(waits[:4])  # type: ignore[type-var]
-    assert retry_seconds(policy, failures=2, outcome=Outcome.NOT_FOUND) is None
+    assert retry_seconds(policy, failures=2, outcome=Outcome.NOT_FOUND, before="http_404") is None
+    assert retry_seconds(policy, failures=2, outcome=Outcome.NOT_FOUND, before="http_5xx") == waits[1]
+    assert retry_seconds(RetryPolicy(gone_tries=1), failures=1, outcome=Outcome.NOT_FOUND) is None
 
 
 def test_a_pause_is_the_optimum_at_its_price() -> None:
