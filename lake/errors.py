@@ -65,3 +65,13 @@ class LeaseHeld(LakeError):
 
 def _held(message: str, until_ms: int) -> LeaseHeld:
     return LeaseHeld(message, until_ms=until_ms)
+
+
+def first_line(error: BaseException) -> str:
+    """Return what a library says of its error, without the stack that some of them append.
+
+    >>> first_line(OSError("cannot be read\n   0: <unknown>"))
+    'cannot be read'
+    """
+    lines = (line.strip().removeprefix("Kernel error: ") for line in str(error).splitlines())
+    return next(filter(None, lines), type(error).__name__)[:200]

@@ -18,13 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
 
-from lake import bloom, inbox, members, mend, runs, snapshot, verify
-from lake.errors import DamagedFile, LakeError
+from lake import bloom, inbox, members, runs, snapshot, verify
+from lake.errors import DamagedFile, LakeError, first_line
 from lake.files import Add, DataFile, check_sorted
 from lake.members import Place
-from lake.schema import BUCKETED, BY_NAME, SHELVES, Table
+from lake.schema import BUCKETED, BY_NAME, DERIVED, SHELVES, Table
 from lake.snapshot import Lake
+from lake.torn import ENTRY, torn
 
 VerifyWarc = Callable[[Path, int, int], str | None]
 """Judge a record by (file, offset, length): what is wrong with it, or None."""
@@ -64,7 +66,8 @@ def check(path: Path | str, *, deep: bool = False, verify_warc: VerifyWarc | Non
     except LakeError as error:
         return [Fault(str(path), str(error))]
     state = _Check(lake, deep, verify_warc)
-    return [fault for part in _PARTS for fault in _guarded(part, state)]
+    found = [fault for part in _PARTS for fault in _guarded(part, state)]
+    return list(dict.fromkeys(found))  # a log that cannot be read stands in the way of several parts
 
 
 def _guarded(part: Callable[[_Check], Iterator[Fault]], state: _Check) -> Iterator[Fault]:
@@ -72,14 +75,30 @@ def _guarded(part: Callable[[_Check], Iterator[Fault]], state: _Check) -> Iterat
     try:
         yield from part(state)
     except LakeError as error:
-        yield Fault(str(state.lake.root), str(error))
+        yield _told(state.lake, error)
+    except (pa.ArrowException, DeltaError, OSError) as error:
+        yield Fault(
+            str(state.lake.root), f"{part.__name__.strip('_')} cannot be checked: {first_line(error)}"
+        )
+
+
+_DERIVED = frozenset(table.name for table in DERIVED)
+_UNPINNED = _DERIVED | {"ledger"}
+_MENDED_BY = {False: "the next `noria cycle` mends it", True: "the next `noria extract` mends it"}
+
+
+def _told(lake: Lake, error: LakeError) -> Fault:
+    return Fault(str(lake.root), str(error).removesuffix(snapshot.ASK_CHECK))
 
 
 def _logs(state: _Check) -> Iterator[Fault]:
     """No torn file in a Delta log."""
     for table in state.lake.versions:
-        for one in mend.torn(state.lake.layout.table(table)):
-            yield Fault(str(one.path), f"{one.what}; the next `noria cycle` mends it")
+        named = -1 if table in _UNPINNED else state.lake.versions[table]
+        for one in torn(state.lake.layout.table(table)):
+            lost = one.what == ENTRY and one.version <= named
+            remedy = "the ledger names it: restore it from a copy" if lost else _MENDED_BY[table in _DERIVED]
+            yield Fault(str(one.path), f"{one.what}; {remedy}")
 
 
 def _ledger(state: _Check) -> Iterator[Fault]:
@@ -92,7 +111,7 @@ def _ledger(state: _Check) -> Iterator[Fault]:
         try:
             at = lake.transaction(table)
         except LakeError as error:
-            yield Fault(f"table {table}", str(error))
+            yield _told(lake, error)
             continue
         if table != "ledger" and at is not None and at > lake.cycle:
             yield Fault(
@@ -144,8 +163,8 @@ def _row_fault(file: DataFile, spec: Table) -> str | None:
     try:
         rows = pq.read_table(file.path, partitioning=None)
         check_sorted(rows, spec.sorted_by, str(file.path))
-    except (pa.ArrowInvalid, OSError) as error:
-        return f"its rows cannot be read ({str(error).splitlines()[0]})"
+    except (pa.ArrowException, OSError) as error:
+        return f"its rows cannot be read ({first_line(error)})"
     except DamagedFile:
         return f"its rows are not sorted by {', '.join(spec.sorted_by)}"
     return None
@@ -190,10 +209,7 @@ def _shelved(state: _Check, bucket: int, seen: runs.Keys) -> Iterator[Fault]:
     parts = []
     for shelf in SHELVES:
         files = state.sound(state.lake.files(f"frontier_{shelf}", partitions={"bucket": [bucket]}))
-        parts += [
-            pq.read_table(file.path, columns=["url_key"], partitioning=None).column(0).to_numpy()
-            for file in files
-        ]
+        parts += [runs.read_keys(file) for file in files]
     keys = np.sort(np.concatenate(parts), kind="stable") if parts else np.empty(0, dtype=np.int64)
     twice = keys[1:][keys[1:] == keys[:-1]]
     if len(twice):
@@ -259,7 +275,12 @@ def _warcs(state: _Check) -> Iterator[Fault]:
     for table, names in tables:
         for file in state.sound(state.lake.files(table)):
             schema = BY_NAME[table].file_schema  # gives a file that is older than a column nulls in its place
-            rows = pq.read_table(file.path, columns=list(names), schema=schema, partitioning=None)
+            try:
+                rows = pq.read_table(file.path, columns=list(names), schema=schema, partitioning=None)
+            except (pa.ArrowException, OSError) as error:
+                state.damaged.add(file.path)
+                yield Fault(str(file.path), f"its rows cannot be read ({first_line(error)})")
+                continue
             rows = rows.filter(pc.is_valid(rows.column("warc_filename"))).rename_columns(names)
             places = [
                 Place(**row)

@@ -10,12 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from lake import actions
-from lake.errors import LakeMissing
+from lake.errors import DamagedFile, LakeDamaged, LakeMissing, first_line
 from lake.files import widened
 from lake.layout import Layout
 from lake.schema import LEDGER
+from lake.torn import newest_whole
 
 PLANNED, COMMITTED = "planned", "committed"
 _MAPS = ("versions", "counts", "outcomes", "seconds")
@@ -103,7 +105,7 @@ def _files(root: Path, version: int | None) -> list[tuple[Path, int, int]]:
     folder = Layout(root).table(LEDGER.name)
     if not (folder / "_delta_log").is_dir():
         raise LakeMissing(f"{root}: no ledger in it; restore {folder} from a copy or make a new lake")
-    log = actions.read(DeltaTable(folder, version=version))
+    log = _log(folder, version)
     if not log.num_rows:
         return []
     rows = log.select(["path", "min.cycle", "max.cycle"]).to_pylist()
@@ -111,7 +113,32 @@ def _files(root: Path, version: int | None) -> list[tuple[Path, int, int]]:
     return sorted(found, key=lambda one: -one[2])
 
 
+def _log(folder: Path, version: int | None) -> pa.Table:
+    """Return the ledger's actions; without an entry that a power cut tore: nobody was told of that cycle's end."""
+    try:
+        return actions.read(DeltaTable(folder, version=version))
+    except DeltaError as error:
+        whole = newest_whole(folder) if version is None else None
+        try:
+            if whole is None:
+                raise
+            return actions.read(DeltaTable(folder, version=whole))
+        except DeltaError:
+            raise LakeDamaged(
+                f"{folder / '_delta_log'}: the ledger's log cannot be read ({first_line(error)}); restore it from a copy"
+            ) from error
+
+
 def _read_files(files: list[tuple[Path, int, int]]) -> pa.Table:
     # ParquetFile, for read_table brings in pandas: a quarter of a second before `noria status` says a word
-    tables = [widened(pq.ParquetFile(path).read(), LEDGER.file_schema) for path, _, _ in files]
+    tables = [widened(_rows_of(path), LEDGER.file_schema) for path, _, _ in files]
     return pa.concat_tables(tables) if tables else LEDGER.file_schema.empty_table()
+
+
+def _rows_of(path: Path) -> pa.Table:
+    try:
+        return pq.ParquetFile(path).read()
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedFile(
+            f"{path}: a file of the ledger cannot be read ({first_line(error)}); restore it from a copy"
+        ) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake.errors import DamagedFile, LakeError
+from lake.errors import DamagedFile, LakeError, first_line
 from lake.files import (
     ROW_GROUP,
     Add,
@@ -82,7 +83,8 @@ def lookup(files: Sequence[DataFile], keys: Keys) -> pa.Table:
         for (reader, number), _, group in _groups(file, keys):
             match = _is_in(keys, group)
             if match.any():
-                rows = reader.read_row_group(number).filter(pa.array(match))
+                with _told_of(file):
+                    rows = reader.read_row_group(number).filter(pa.array(match))
                 found.append(widened(rows, CONTENTS.file_schema))
     return pa.concat_tables(found) if found else CONTENTS.file_schema.empty_table()
 
@@ -93,7 +95,8 @@ def read_keys(file: DataFile) -> Keys:
         name = _key_column(reader)
         if name is None:
             return np.empty(0, dtype=np.int64)
-        keys: Keys = reader.read(columns=[name]).column(0).to_numpy()
+        with _told_of(file):
+            keys: Keys = reader.read(columns=[name]).column(0).to_numpy()
         return keys
 
 
@@ -233,7 +236,8 @@ def _merged(files: Sequence[DataFile], spec: Table) -> Iterator[pa.Table]:
 def _slabs(file: DataFile, spec: Table) -> Iterator[pa.Table]:
     with _opened(file) as reader:
         for number in range(reader.num_row_groups):
-            slab = widened(reader.read_row_group(number), spec.file_schema).combine_chunks()
+            with _told_of(file):
+                slab = widened(reader.read_row_group(number), spec.file_schema).combine_chunks()
             if slab.num_rows:
                 yield slab
 
@@ -277,7 +281,9 @@ def _groups(file: DataFile, keys: Keys) -> Iterator[tuple[tuple[pq.ParquetFile, 
             low = int(np.searchsorted(keys, stats.min)) if stats is not None else 0
             if low == len(keys) or (stats is not None and keys[low] > stats.max):
                 continue
-            yield (reader, number), low, reader.read_row_group(number, columns=[name]).column(0).to_numpy()
+            with _told_of(file):
+                group = reader.read_row_group(number, columns=[name]).column(0).to_numpy()
+            yield (reader, number), low, group
 
 
 def _opened(file: DataFile) -> pq.ParquetFile:
@@ -287,10 +293,21 @@ def _opened(file: DataFile) -> pq.ParquetFile:
         raise DamagedFile(
             f"{file.path} is missing; restore it from a copy (`noria check` lists all)"
         ) from error
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DamagedFile(
-            f"{file.path} is damaged: {str(error).splitlines()[0]}; restore it from a copy"
-        ) from error
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(file, error) from error
+
+
+@contextmanager
+def _told_of(file: DataFile) -> Iterator[None]:
+    """Name the file whose pages cannot be read."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(file, error) from error
+
+
+def _damaged(file: DataFile, error: Exception) -> DamagedFile:
+    return DamagedFile(f"{file.path} is damaged: {first_line(error)}; restore it from a copy")
 
 
 def _key_column(reader: pq.ParquetFile) -> str | None:

@@ -16,7 +16,15 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from lake import ledger
 from lake.actions import adds_of, log_entry
 from lake.commit import make_table, newest_version
-from lake.errors import DamagedFile, LakeDamaged, LakeError, LakeExists, LakeMissing, QueryError
+from lake.errors import (
+    DamagedFile,
+    LakeDamaged,
+    LakeError,
+    LakeExists,
+    LakeMissing,
+    QueryError,
+    first_line,
+)
 from lake.files import DataFile, make_folder, put_if_absent
 from lake.layout import Layout
 from lake.ledger import LedgerRow
@@ -25,11 +33,13 @@ from lake.meta import check_buckets, put_meta, read_meta, refuse_foreign
 from lake.query import run as run_query
 from lake.query import stream as stream_query
 from lake.schema import BY_NAME, DERIVED, TABLES, Table
+from lake.torn import newest_whole
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 Partitions = Mapping[str, Iterable[int | str]]
+ASK_CHECK = "; `noria check` names what is damaged"
 
 
 @dataclass
@@ -139,9 +149,9 @@ class Lake:
             )
         try:
             return dataset.to_table(columns=columns, filter=filter)
-        except (FileNotFoundError, pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise DamagedFile(
-                f"table {spec.name} of cycle {self.cycle} cannot be read: {str(error).splitlines()[0]}; `noria check` "
+                f"table {spec.name} of cycle {self.cycle} cannot be read: {first_line(error)}; `noria check` "
                 "names what is damaged (files of a cycle older than the retention may be gone: open a newer one)"
             ) from error
 
@@ -207,8 +217,7 @@ class Lake:
                 raise LakeMissing(f"{folder}: table {table} is not there; restore it from a copy") from error
             except DeltaError as error:
                 raise LakeDamaged(
-                    f"table {table} cannot be opened at version {version}: {_one_line(error)}; "
-                    "`noria check` names what is damaged"
+                    f"table {table} cannot be opened at version {version}: {first_line(error)}{ASK_CHECK}"
                 ) from error
         return self._logs[table]
 
@@ -223,9 +232,15 @@ def made(layout: Layout, table: str) -> bool:
 
 def _derived(layout: Layout) -> dict[str, int]:
     """Return the newest versions of the derived tables: no cycle owns them, each of their commits is whole."""
-    return {
-        table.name: newest_version(layout.root, table.name) for table in DERIVED if made(layout, table.name)
-    }
+    return {table.name: _newest_derived(layout, table.name) for table in DERIVED if made(layout, table.name)}
+
+
+def _newest_derived(layout: Layout, table: str) -> int:
+    """Return a table's newest version; an entry that a power cut tore was never acknowledged, and is done without."""
+    try:
+        return newest_version(layout.root, table)
+    except DeltaError:
+        return newest_whole(layout.table(table)) or 0
 
 
 def crawl_name(cycle: int) -> str:
@@ -337,7 +352,3 @@ def _expression(partition: Mapping[str, int | str], spec: Table) -> pc.Expressio
 def _integer(values: list[Any] | None, place: int) -> int | None:
     value = values[place] if values else None
     return value if isinstance(value, int) else None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

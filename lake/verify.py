@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake.errors import DamagedFile, LakeDamaged
+from lake.errors import DamagedFile, LakeDamaged, first_line
 from lake.files import Add, sync_folder
 from lake.layout import Layout
 from lake.schema import BUCKETED, Table
@@ -53,8 +53,8 @@ def fault_of(path: Path, spec: Table, add: Add, shift: int | None, *, older: boo
         return f"it has {path.stat().st_size} bytes, {add.size} were written"
     try:
         footer = pq.read_metadata(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        return f"its footer cannot be read ({str(error).splitlines()[0]})"
+    except (pa.ArrowException, OSError) as error:
+        return f"its footer cannot be read ({first_line(error)})"
     return _footer_fault(footer, spec, add, older) or _bucket_fault(spec, add, shift)
 
 

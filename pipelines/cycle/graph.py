@@ -16,6 +16,7 @@ from lake import lease, snapshot, staging
 from lake.errors import DiskFull, LeaseHeld, LeaseLost
 from lake.layout import Layout
 from lake.ledger import LedgerRow
+from lake.mend import mend
 from lake.snapshot import Lake
 from pipelines import cluster
 from pipelines.cluster import Runner, Task, TaskLost
@@ -80,6 +81,8 @@ def run_cycle(
     """
     with ExitStack() as stack:
         ours = stack.enter_context(_writer_lease(lake_path))
+        for torn in mend(lake_path):
+            reporter.message(torn.put_aside)
         lake = snapshot.open(lake_path)
         open.sweep(lake)
         turn = open.unfinished(lake)

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 import xxhash
 
 from lake import commit, inbox, ledger, staging, upkeep
+from lake.errors import LakeDamaged
 from lake.ledger import LedgerRow
-from lake.schema import TIMESTAMP
+from lake.schema import CAPTURES, LEDGER, TIMESTAMP
 from lake.snapshot import Lake
 from pipelines.config import Settings
 from pipelines.cycle.turn import Turn, bucket_groups
@@ -100,7 +101,17 @@ def _sitemap_at(lake: Lake) -> datetime | None:
 
 
 def begin(lake: Lake, settings: Settings, *, slots: int, now_ms: int) -> Turn:
-    """Open the next cycle: pin what it reads, durably, and tell the ledger. Twice at once gives one turn."""
+    """Open the next cycle: pin what it reads, durably, and tell the ledger. Twice at once gives one turn.
+
+    Raises LakeDamaged where the tables hold a later cycle than the ledger and nothing is left of it to be finished: its
+    number must not be given to another.
+    """
+    done = commit.committed_cycle(lake.root, CAPTURES.name)  # the first table of a commit
+    if done > lake.cycle:
+        raise LakeDamaged(
+            f"{lake.root}: table captures holds cycle {done}, the ledger ends at {lake.cycle}; restore the newest entry of "
+            f"{lake.layout.table(LEDGER.name) / '_delta_log'} from a copy"
+        )
     turn = next_turn(lake, settings, slots=slots, now_ms=now_ms)
     if not staging.claim_manifest(turn.staged("open.json"), turn.to_json()):
         turn = unfinished(lake) or turn

@@ -14,7 +14,8 @@ from lake import commit, ledger, snapshot
 from lake.files import Add
 from lake.layout import Layout
 from lake.ledger import COMMITTED
-from lake.schema import PAGES
+from lake.mend import mend
+from lake.schema import DERIVED, PAGES
 from lake.snapshot import Lake, crawl_name
 from pipelines import cluster
 from pipelines.cluster import Runner, Task, TaskLost
@@ -64,6 +65,8 @@ def run_extract(
     file that is not there, or a worker that dies again and again.
     """
     commit.make_table(Layout(lake_path.absolute()).table(PAGES.name), PAGES)
+    for torn in mend(lake_path, DERIVED):
+        reporter.message(torn.put_aside)
     lake = snapshot.open(lake_path)
     wanted = _wanted(lake, cycles)
     todo = [cycle for cycle in wanted if (lake.transaction(PAGES.name, app(cycle)) or 0) < VERSION]
