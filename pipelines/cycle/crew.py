@@ -132,7 +132,7 @@ class Crew:
         """Enter what came of a request into its host's books, and give the host back to the heap."""
         host = self.hosts[item.host]
         outcome, site = exchange.outcome, urls.site_of(item.url)
-        site_only = outcome in SITE_FAULTS and self._has_other_site(host, site, epoch_ms)
+        site_only = outcome in SITE_FAULTS and self.robots.has_other_site(host, site, epoch_ms)
         host.settle(
             self.policy.delay, outcome, first_byte_ms=exchange.first_byte_ms, total_ms=exchange.total_ms,
             site_only=site_only,
@@ -142,7 +142,7 @@ class Crew:
         if item.kind == "page" and outcome is Outcome.OK:
             host.row["pages"] = (host.row["pages"] or 0) + 1
         host.row["body_bytes"] = (host.row["body_bytes"] or 0) + len(exchange.body)
-        if site_only:
+        if site_only or outcome is Outcome.URL_REFUSED:
             self._close_site(host, site, exchange, epoch_ms)
         elif outcome in HOST_FAULTS:
             self._ail(host, epoch_ms)
@@ -153,15 +153,6 @@ class Crew:
         if host.requests_left <= 0:
             self.robots.leave_unread(host, epoch_ms)
         self._give_back(host, now_ms)
-
-    def _has_other_site(self, host: HostState, site: str, epoch_ms: int) -> bool:
-        """Return whether a host has another port or scheme that answers, or that is still to be tried."""
-        answering, silent = set[str](), {site}
-        for other, copy in host.robots.items():
-            if copy.expires_ms > epoch_ms:
-                (silent if copy.state is RobotsState.UNREACHABLE else answering).add(other)
-        waiting = {urls.site_of(item.url) for item in host.queue if item.kind == "page"}
-        return bool((answering | waiting) - silent)
 
     def _close_site(self, host: HostState, site: str, exchange: Exchange, epoch_ms: int) -> None:
         """Ask no more of a port or scheme that cannot be talked to: what is queued for it fails as it did.

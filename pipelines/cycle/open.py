@@ -16,7 +16,9 @@ from lake.ledger import LedgerRow
 from lake.schema import CAPTURES, LEDGER, TIMESTAMP
 from lake.snapshot import Lake
 from pipelines.config import Settings
+from pipelines.cycle.sites import closed_sites
 from pipelines.cycle.turn import Turn, bucket_groups
+from pipelines.rules import urls
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ def idle(lake: Lake, now_ms: int) -> Idle | None:
     """Return Idle if the inbox is empty, no URL or sitemap is due, and every host with ready URLs waits for a probe."""
     if inbox.pending(lake.root):
         return None
-    times = [time for time in (_ready_at(lake), _due_at(lake)) if time is not None]
+    now = datetime.fromtimestamp(now_ms / 1_000, UTC)
+    times = [time for time in (_ready_at(lake, now), _due_at(lake)) if time is not None]
     if not any(time.timestamp() * 1_000 <= now_ms for time in times):
         times += [time for time in [_sitemap_at(lake)] if time is not None]
     if not times:
@@ -46,15 +49,35 @@ def idle(lake: Lake, now_ms: int) -> Idle | None:
     return Idle(soonest) if soonest.timestamp() * 1_000 > now_ms else None
 
 
-def _ready_at(lake: Lake) -> datetime | None:
+def _ready_at(lake: Lake, now: datetime) -> datetime | None:
     """Return from when on a ready URL may be asked: the past, unless all their hosts wait; None = none is ready."""
     if not lake.rows("frontier_ready"):
         return None
-    hosts = lake.read("hosts", columns=["ready_urls", "probe_at"], filter=pc.field("ready_urls") > 0)
-    if hosts["probe_at"].null_count or not hosts.num_rows:
-        return datetime.fromtimestamp(0, UTC)
-    soonest: datetime = pc.min(hosts["probe_at"]).as_py()
-    return soonest
+    hosts = lake.read("hosts", columns=["host", "ready_urls", "probe_at"], filter=pc.field("ready_urls") > 0)
+    well = hosts.filter(pc.is_null(hosts["probe_at"]))["host"].to_pylist()
+    if not hosts.num_rows or len(well) > FEW_HOSTS:
+        return LONG_AGO
+    times = [_open_at(lake, well, now)] if well else []
+    if hosts["probe_at"].null_count < hosts.num_rows:
+        times.append(pc.min(hosts["probe_at"]).as_py())
+    return min(times)
+
+
+FEW_HOSTS = 1_000
+"""Of more hosts that are well one surely has a site that can be asked."""
+LONG_AGO = datetime.fromtimestamp(0, UTC)
+
+
+def _open_at(lake: Lake, names: list[str], now: datetime) -> datetime:
+    """Return from when on one of these hosts, which are well, has a ready URL on a site that can be asked."""
+    these = pc.field("host").isin(pa.array(names, pa.string()))
+    closed = closed_sites(lake.read("hosts", columns=["host", "robots"], filter=these), now)
+    if set(names) - closed.hosts:
+        return LONG_AGO
+    ready = lake.read("frontier_ready", columns=["url", "host"], filter=these)
+    if closed.open_rows(ready).num_rows or not ready.num_rows:
+        return LONG_AGO
+    return min(closed.until[site] for site in {urls.site_of(url) for url in ready["url"].to_pylist()})
 
 
 def _due_at(lake: Lake) -> datetime | None:

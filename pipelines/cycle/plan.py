@@ -34,6 +34,7 @@ from pipelines.cycle.noted import (
     with_labels,
     with_sitemaps,
 )
+from pipelines.cycle.sites import Closed, closed_sites
 from pipelines.cycle.turn import Turn
 from pipelines.rules import priority
 
@@ -58,7 +59,9 @@ def demand(turn: Turn, group: int) -> dict[str, Any]:
     recalled = recall(turn, lake, known)
     for name, table in (("admitted", admitted), ("known", known), ("recalled", recalled)):
         staging.write_table(turn.staged("plan", f"{name}-{group:04d}.arrow"), table)
-    due = working_rows(turn, lake, group, columns=COUNTED)
+    closed = _closed(turn, lake, group)
+    due = working_rows(turn, lake, group, columns=(*COUNTED, "url") if closed.hosts else COUNTED)
+    due = closed.open_rows(due)
     counts = due["host"].combine_chunks().value_counts()
     wanted = dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
     rows = with_labels(host_rows(turn, lake, group, wanted), due)
@@ -73,6 +76,13 @@ def demand(turn: Turn, group: int) -> dict[str, Any]:
             "recalled": recalled.num_rows,
         },
     )
+
+
+def _closed(turn: Turn, lake: Lake, group: int) -> Closed:
+    """Return the sites of a group's hosts that nobody can tell the rules of."""
+    buckets = {"bucket": turn.bucket_range(group)}
+    hosts = lake.read("hosts", columns=["robots"], partitions=buckets, filter=pc.is_valid(pc.field("robots")))
+    return closed_sites(hosts, turn.opened_at)
 
 
 def host_rows(turn: Turn, lake: Lake, group: int, wanted: dict[str, int]) -> pa.Table:
@@ -102,7 +112,8 @@ def select(turn: Turn, group: int) -> dict[str, Any]:
     """
     if found := turn.done("select", group):
         return found
-    rows = working_rows(turn, turn.lake(), group)
+    lake = turn.lake()
+    rows = _closed(turn, lake, group).open_rows(working_rows(turn, lake, group))
     chosen = choose(turn, rows)
     staging.write_table(turn.staged("plan", f"urls-{group:04d}.arrow"), chosen, durable=True)
     return turn.finish("select", group, {"urls": chosen.num_rows})

@@ -21,6 +21,9 @@ from pipelines.rules.robots_policy import (
     state_of,
 )
 
+SETTLED = HOST_FAULTS | {Outcome.URL_REFUSED}
+"""Outcomes of which `Crew.settle` says what they mean for the host and for what is queued."""
+
 
 @dataclass
 class RobotsDesk:
@@ -120,12 +123,9 @@ class RobotsDesk:
         )
         owner.touched = True
         if state is RobotsState.UNREACHABLE:
-            if exchange.outcome not in HOST_FAULTS:  # `settle` enters those
-                row["failures"] = min(failures, 32_767)
-                row["health"] = Outcome.ROBOTS_UNREACHABLE.value
-                row["failing_since"] = row["failing_since"] or moment(epoch_ms)
-                row["probe_at"] = moment(expires)
-            if exchange.outcome not in HOST_FAULTS or urls.site_of(item.url) != item.site:
+            if exchange.outcome not in SETTLED:
+                self._ail(owner, item.site, failures, expires, epoch_ms)
+            if exchange.outcome not in SETTLED or urls.site_of(item.url) != item.site:
                 self.queues.skip_site(owner, item.site)
             return
         owner.is_well()
@@ -134,6 +134,27 @@ class RobotsDesk:
             row["companion"] = None
         row["crawl_delay_ms"] = self._crawl_delay_ms(owner, epoch_ms)
         owner.settle_delay(self.delay)
+
+    def _ail(self, host: HostState, site: str, failures: int, expires_ms: int, epoch_ms: int) -> None:
+        """Note that a host cannot be asked, unless another of its sites can."""
+        if self.has_other_site(host, site, epoch_ms):
+            return
+        row = host.row
+        row["failures"] = min(failures, 32_767)
+        row["health"] = Outcome.ROBOTS_UNREACHABLE.value
+        row["failing_since"] = row["failing_since"] or moment(epoch_ms)
+        row["probe_at"] = moment(expires_ms)
+
+    def has_other_site(self, host: HostState, site: str, epoch_ms: int) -> bool:
+        """Return whether a host has another port or scheme that answered when last asked, or that is still to be tried."""
+        answering, silent = set[str](), {site}
+        for other, copy in host.robots.items():
+            if copy.state is not RobotsState.UNREACHABLE:
+                answering.add(other)
+            elif copy.expires_ms > epoch_ms:
+                silent.add(other)
+        waiting = {urls.site_of(item.url) for item in host.queue if item.kind == "page"}
+        return bool((answering | waiting) - silent)
 
     def _crawl_delay_ms(self, host: HostState, epoch_ms: int) -> int | None:
         """Return the longest Crawl-delay of a host's sites (ports and schemes) whose rules hold: its clock is one."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+from pipelines.rules.addresses import REFUSED_PORTS, port_refusal
 from pipelines.rules.extensions import EXTENSIONS
 from pipelines.rules.hosts import registrable_domain
 from pipelines.rules.traps import TRAPS, Shape, TrapPolicy, shape_of
@@ -197,6 +198,15 @@ def _host_name(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
     return None
 
 
+_PORT = re.compile(r"https?://[^/?#]*:([0-9]{1,5})(?=[/?#]|\Z)")
+_REFUSED_PORTS = frozenset(map(str, REFUSED_PORTS))
+
+
+def _port(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
+    found = _PORT.match(shape.url)
+    return port_refusal(int(found[1])) if found else None
+
+
 def _blocked(shape: Shape, facts: Facts, policy: FilterPolicy) -> str | None:
     if not policy.blocked_hosts:
         return None
@@ -285,6 +295,7 @@ TEXT_RULES: tuple[tuple[str, Check], ...] = (
     ("length", _length),
     ("credentials", _credentials),
     ("host_name", _host_name),
+    ("port", _port),
     ("extension", _extension),
     ("path_segments", _path_segments),
     ("query_parameters", _query_parameters),
@@ -325,7 +336,7 @@ def _is_plainly_good(url: str, policy: FilterPolicy) -> bool:
         return False
     path, query = found[2].lower(), found[3]
     segments = path.strip("/").split("/")
-    if len(segments) > policy.path_segments:
+    if len(segments) > policy.path_segments or found[1].rpartition(":")[2] in _REFUSED_PORTS:
         return False
     doubles = len(segments) - len(set(segments))
     if doubles and (doubles >= policy.fewest_doubles or _may_hold_a_host(path, found[1])):

@@ -402,3 +402,22 @@ def test_p1_no_answer_makes_a_host_be_asked_too_soon(
         mine = {f"h{number}.sim" for number in range(len(plan)) if number % 3 == address}
         spans = sorted((start, end) for url, start, end in bench.asked if urls.host_of(url) in mine)
         assert all(b[0] - a[1] >= 250 for a, b in pairwise(spans))
+
+
+def test_a_port_that_is_never_asked_for_pages_fails_its_own_urls_only() -> None:
+    """As in older lakes, whose filters let such links in."""
+
+    def web(item: Item, now: int) -> tuple[Exchange, bytes]:
+        if ":25/" not in item.url:
+            return says(404 if item.kind == "robots" else 200)
+        return Exchange("", outcome=Outcome.URL_REFUSED, error="port 25"), b""
+
+    bench = Bench(web)
+    host = enlist(bench, "a.sim", 3)
+    for number in range(2):
+        url = f"http://a.sim:25/{number}"
+        bench.crew.follow(Item(url, "a.sim", urls.url_key(url), urls.url_key(url)), first=True)
+    asked = bench.run()
+    assert sum(url.startswith("http://a.sim/p") for url in asked) == 3 and not host.down
+    assert [one.outcome for one in bench.crew.denied] == [Outcome.URL_REFUSED] * 2
+    assert (host.row["failures"], host.row["health"]) in ((0, "ok"), (0, None))

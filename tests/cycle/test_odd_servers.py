@@ -133,6 +133,37 @@ def test_a_dead_port_does_not_take_the_rest_of_its_host_down(tmp_path: Path) -> 
     assert faults(crawl.path) == []
 
 
+def test_a_site_whose_robots_txt_cannot_be_had_waits_alone(tmp_path: Path) -> None:
+    """Its host has another that is well: the plan asks that one, leaves the first out, and knows when it may be asked."""
+    links = "".join(f'<a href="/{n}">{n}</a>' for n in range(6))
+    routes = {"GET /robots.txt": NO_RULES, "GET /": page(links)}
+    routes |= {f"GET /{n}": page(f"page {n}") for n in range(6)}
+    broken = b"HTTP/1.1 503 Down\r\nContent-Length: 0\r\n\r\n"
+    well, ill = (
+        RawServer(routes, address=ADDRESS),
+        RawServer({"GET /robots.txt": broken}, address=ADDRESS),
+    )
+    with serving([well, ill]):
+        crawl = Crawl.begin(tmp_path)
+        crawl.seed(
+            [f"http://a.example:{well.port}/", *(f"http://a.example:{ill.port}/{n}" for n in range(3))]
+        )
+        crawl.cycle()
+        [host] = crawl.rows("select health, failures, probe_at from hosts")
+        assert host == {"health": "ok", "failures": 0, "probe_at": None}
+        second = crawl.cycle()
+        assert (second.planned, second.requests, len(ill.targets)) == (6, 6, 1)
+        assert sorted(well.targets) == ["/", *(f"/{n}" for n in range(6)), "/robots.txt"]
+        third = crawl.cycle()
+        [copy] = [
+            one
+            for one in crawl.rows("select robots from hosts")[0]["robots"]
+            if one["state"] == "unreachable"
+        ]
+        assert (third.cycle, third.next_due) == (0, copy["expires_at"].isoformat())
+    assert faults(crawl.path) == []
+
+
 def test_a_host_whose_every_port_is_dead_is_down(tmp_path: Path) -> None:
     one, other = a_dead_port(), a_dead_port()
     crawl = Crawl.begin(tmp_path)

@@ -16,6 +16,7 @@ from lake import inbox
 from pipelines import config
 from pipelines.config import Settings
 from pipelines.cycle import open
+from pipelines.cycle.graph import CycleReport
 from pipelines.net import warc
 from pipelines.net.bodies import decode
 from pipelines.net.clock import SystemClock
@@ -119,13 +120,13 @@ class Crawl:
         """Put seeds into the inbox."""
         inbox.put(self.path, [{"url": url, "source": "seed"} for url in urls], kind="seed", now_ms=0)
 
-    def cycle(self, *, days_ahead: int = 0) -> None:
-        """Turn one cycle; its logical clock may run ahead, so that what is due by then is due."""
+    def cycle(self, *, days_ahead: int = 0) -> CycleReport:
+        """Turn one cycle and return what it did; its logical clock may run ahead, so that what is due by then is due."""
         if days_ahead:
             there = lake.snapshot.open(self.path)
             at_ms = now_ms() + days_ahead * DAY_MS
             open.begin(there, self.settings, slots=1, now_ms=at_ms)
-        turn(self.path, self.settings, slots=1)
+        return turn(self.path, self.settings, slots=1)
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """Return the rows of a query."""

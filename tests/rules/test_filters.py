@@ -129,3 +129,21 @@ def test_extension_rules_agree_with_12_recorded_ones_but_for_what_is_not_html():
     for row in calls:
         path = row["args"][0]
         assert (refusal(f"http://a.example{path}") is None) == row["result"] or path == unknown
+
+
+@pytest.mark.parametrize(
+    ("url", "refused"),
+    [
+        ("http://a.example:25/", "25"), ("http://a.example:6000/x?y", "6000"), ("https://[::1]:22/", "22"),
+        ("http://127.0.0.1:9/", "9"), ("http://a.example:8080/", None), ("http://[2001:db8::25]/", None),
+        ("http://a.example/x:25/", None), ("http://a.example/?to=http://b.example:25/", None),
+    ],
+)  # fmt: skip
+def test_ports_of_other_protocols_are_refused_before_anything_is_asked_there(
+    url: str, refused: str | None
+) -> None:
+    """WHATWG Fetch, bad ports."""
+    found = refusal(url)
+    assert (None if found is None else (found.rule, found.detail.split()[1])) == (
+        refused and ("port", refused)
+    )
