@@ -1,13 +1,14 @@
-"""Calling forward: URLs that wait on the later shelf and of which a sitemap says that they have changed since.
+"""What is said in a cycle of URLs that wait on the later shelf: that they have changed, or that somebody seeds them.
 
-The shelf's files are by due day and bucket; those that hold such a URL are written anew, the rest is not touched. How
-many rows may be written is bounded by what the sitemaps of the cycle list, so that work follows what is found.
+A sitemap that tells of a change calls a URL forward; a seed is noted as one, and comes when it is due. The shelf's files
+are by due day and bucket; those that hold such a URL are written anew, the rest is not touched. How many rows may be
+written is bounded by what is said, so that work follows what is found.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -29,8 +30,11 @@ from pipelines.rules.recrawl import called_seconds, lastmod_trust
 ROWS_A_CANDIDATE = 10
 """Rows of the shelf that may be written anew for each URL that a sitemap lists with a date."""
 
+SEED_ROWS = 1_000_000
+"""Rows of the shelf that may be written anew in a group for the sake of seeds, beyond that."""
+
 _LOOKED_AT = [
-    "url_key", "host", "bucket", "due_day", "due_at", "failures", "first_visit_at", "last_visit_at", "last_change_at", "meta",
+    "url_key", "host", "bucket", "due_day", "due_at", "failures", "first_visit_at", "last_visit_at", "last_change_at", "meta", "source",
 ]  # fmt: skip
 
 
@@ -55,14 +59,18 @@ class Called:
         return {"days": list(self.days), "buckets": list(self.buckets), "gone": self.gone}
 
 
-def call_forward(turn: Turn, lake: Lake, group: int, candidates: pa.Table, *, known: Ints) -> Called:
-    """Return a group's rows of the later shelf that sitemaps read in this cycle call forward, and their files' others.
+def call_forward(
+    turn: Turn, lake: Lake, group: int, candidates: pa.Table, *, known: Ints, seeds: pa.Table
+) -> Called:
+    """Return a group's rows of the later shelf that sitemaps and seeds of this cycle speak of, and their files' others.
 
-    candidates: those of the group. known: sorted keys that are dealt with otherwise. Only rows whose day is yet to come.
+    candidates: those of the group. known: sorted keys that are dealt with otherwise. seeds: known URLs that are seeded
+    anew. Only rows whose day is yet to come.
     """
     told = told_by_sitemaps(candidates)
     told = {key: words for key, words in told.items() if words.get("lastmod")}
-    keys = np.array(sorted(told), dtype=np.int64)
+    named = {row["url_key"]: row for row in seeds.select(["url_key", "source", "meta"]).to_pylist()}
+    keys = np.array(sorted(told.keys() | named.keys()), dtype=np.int64)
     keys = keys[~runs.is_member(known, keys)]
     files = _files_with(turn, lake, group, keys)
     if not files:
@@ -72,9 +80,42 @@ def call_forward(turn: Turn, lake: Lake, group: int, candidates: pa.Table, *, kn
     rows = lake.read(
         "frontier_later", columns=_LOOKED_AT, partitions=where, filter=pc.field("url_key").isin(listed)
     ).to_pylist()
-    due = _new_dues(turn, rows, told)
-    days, buckets = _worth_writing(turn, lake, [row for row in rows if row["url_key"] in due], len(keys))
-    return _written_anew(lake, days, buckets, due, told)
+    due = _new_dues(turn, [row for row in rows if row["url_key"] in told], told)
+    named = {row["url_key"]: named[row["url_key"]] for row in rows if _is_another(row, named)}
+    spoken_of = [row for row in rows if row["url_key"] in due or row["url_key"] in named]
+    most = ROWS_A_CANDIDATE * len(keys) + (SEED_ROWS if named else 0)
+    days, buckets = _worth_writing(lake, spoken_of, most)
+    return _written_anew(lake, days, buckets, {key: _said(key, due, told, named) for key in {*due, *named}})
+
+
+def _is_another(row: dict[str, Any], named: dict[int, dict[str, Any]]) -> bool:
+    """Whether a seed says of a row what it does not know yet."""
+    seed = named.get(row["url_key"])
+    return seed is not None and (
+        row["source"] != seed["source"] or metadata.seeded(row["meta"], seed["meta"]) != row["meta"]
+    )
+
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+"""Returns the columns of a row that change."""
+
+
+def _said(
+    key: int, due: dict[int, Any], told: dict[int, dict[str, Any]], named: dict[int, dict[str, Any]]
+) -> Change:
+    def changes(row: dict[str, Any]) -> dict[str, Any]:
+        seed = named.get(key)
+        found = (
+            {"source": seed["source"], "depth": 0, "meta": metadata.seeded(row["meta"], seed["meta"])}
+            if seed
+            else {}
+        )
+        if key in due:
+            known = metadata.read(found.get("meta", row["meta"]))
+            found |= {"due_at": due[key], "meta": metadata.written({**known, "sitemap": told[key]})}
+        return found
+
+    return changes
 
 
 def _files_with(turn: Turn, lake: Lake, group: int, keys: Ints) -> list[DataFile]:
@@ -134,16 +175,19 @@ def trust_by_host(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
 
 
 def _worth_writing(
-    turn: Turn, lake: Lake, called: list[dict[str, Any]], listed: int
+    lake: Lake, called: list[dict[str, Any]], most: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the days and buckets whose files are written anew: the days with most called rows for the rows written."""
+    """Return the days and buckets whose files are written anew: the days with most called rows for the rows written.
+
+    most: rows that may be written.
+    """
     buckets = tuple(sorted({row["bucket"] for row in called}))
     wanted = Counter(row["due_day"] for row in called)
     where = {"due_day": sorted(wanted), "bucket": buckets}
     cost: Counter[int] = Counter()
     for file in lake.files("frontier_later", partitions=where) if called else []:
         cost[int(file.partition["due_day"])] += file.rows
-    days, left = [], ROWS_A_CANDIDATE * listed
+    days, left = [], most
     for day in sorted(wanted, key=lambda day: (cost[day] / wanted[day], day)):
         if cost[day] <= left:
             days.append(day)
@@ -152,21 +196,16 @@ def _worth_writing(
 
 
 def _written_anew(
-    lake: Lake,
-    days: tuple[int, ...],
-    buckets: tuple[int, ...],
-    due: dict[int, Any],
-    told: dict[int, dict[str, Any]],
+    lake: Lake, days: tuple[int, ...], buckets: tuple[int, ...], said: dict[int, Change]
 ) -> Called:
     if not days:
         return Called()
     rows = lake.read("frontier_later", partitions={"due_day": days, "bucket": buckets}).select(STATE.names)
-    mine = np.isin(column(rows, "url_key"), np.array(sorted(due), dtype=np.int64))
+    mine = np.isin(column(rows, "url_key"), np.array(sorted(said), dtype=np.int64))
     before = rows.filter(pa.array(mine))
     states = before.to_pylist()
     for state in states:
-        key, known = state["url_key"], metadata.read(state["meta"])
-        state |= {"due_at": due[key], "meta": metadata.written({**known, "sitemap": told[key]})}
+        state |= said[state["url_key"]](state)
     gone = Counter(rows["bucket"].to_pylist())
     return Called(
         moved=pa.Table.from_pylist(states, schema=STATE),

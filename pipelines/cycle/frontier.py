@@ -16,7 +16,7 @@ from pipelines.cycle import policies
 from pipelines.cycle.hints import hinted
 from pipelines.cycle.plugged import score_terms
 from pipelines.cycle.turn import Turn
-from pipelines.rules import hosts, priority, sources, urls
+from pipelines.rules import hosts, metadata, priority, sources, urls
 
 Ints = npt.NDArray[np.int64]
 STATE = FRONTIER_READY.arrow
@@ -104,7 +104,7 @@ def _with_seeds(rows: pa.Table, known: pa.Table) -> pa.Table:
     named = rows.take(pa.array(place)).to_pylist()
     for row in named:
         seed = brought[row["url_key"]]
-        row |= {"source": seed["source"], "depth": 0, "meta": seed["meta"] or row["meta"]}
+        row |= {"source": seed["source"], "depth": 0, "meta": metadata.seeded(row["meta"], seed["meta"])}
     rest = np.ones(len(keys), dtype=np.bool_)
     rest[place] = False
     again = pa.Table.from_pylist(named, schema=rows.schema)

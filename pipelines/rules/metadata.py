@@ -81,6 +81,18 @@ def with_hints(
     return written({**read(meta), "sitemap": told})
 
 
+def seeded(meta: str | None, seed: str | None) -> str | None:
+    """Return the metadata of a known URL that a seed names anew: the seed's where it brings any, a sitemap's words kept.
+
+    >>> seeded('{"label":"se","sitemap":{"lastmod":7}}', '{"label":"dk"}'), seeded('{"label":"se"}', None)
+    ('{"label":"dk","sitemap":{"lastmod":7}}', '{"label":"se"}')
+    """
+    if not seed:
+        return meta
+    said = hints(meta)
+    return written({**({"sitemap": said} if said else {}), **read(seed)})
+
+
 def hints(meta: str | None) -> dict[str, Any]:
     """Return what a sitemap says of a URL, as `with_hints` put it there; empty where it says nothing.
 
