@@ -99,7 +99,10 @@ def allowances(turn: Turn, rows: pa.Table) -> tuple[Ints, Ints]:
     capped = granted < need
     wanted = np.where(capped, np.clip(granted - robots, np.minimum(granted, 1), wanted), wanted)
     weight = rows["score"].to_numpy().astype(np.float64)
-    share = budget.water_fill(wanted, total=_most(turn), weight=weight, order=order)
+    turns = budget.floods_last(
+        order, wanted=wanted, group=_domains(rows), most=max(_most(turn) // DOMAIN_SHARE, 1)
+    )
+    share = budget.water_fill(wanted, total=_most(turn), weight=weight, order=turns)
     most = np.where(_limited(turn, rows), granted, left)
     asked = (share > 0) | (lists_only & (granted > 0))
     beside = _accompanies(rows, asked) & ~_unreachable(turn, rows)
@@ -167,9 +170,19 @@ def _unreachable(turn: Turn, rows: pa.Table) -> npt.NDArray[np.bool_]:
     return waits
 
 
+DOMAIN_SHARE = 10
+"""Where the cycle has not a URL for every host, the hosts of one registrable domain come first in one turn of so many."""
+
+
+def _domains(rows: pa.Table) -> Ints:
+    """Return a number for each host's registrable domain."""
+    numbers: Ints = rows["domain"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    return numbers
+
+
 def _cap_domains(rules: budget.BudgetPolicy, rows: pa.Table, wanted: Ints, order: Ints) -> Ints:
     """Cut each registrable domain to its hosts (those whose turn it is) and its pages (evenly) a cycle."""
-    domain = rows["domain"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    domain = _domains(rows)
     ones = np.where(wanted[order] > 0, 1, 0)
     served = budget.cap_by_group(ones, group=domain[order], most=rules.hosts_per_domain)
     capped = budget.level_by_group(

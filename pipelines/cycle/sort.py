@@ -85,13 +85,15 @@ def digest_key(digest: str) -> int:
 
 
 def digests(captures: pa.Table, least_bytes: int) -> pa.Table:
-    """Return the payloads that may be, or may become, a duplicate: whole responses of at least so many bytes."""
+    """Return the payloads that may be, or may become, a duplicate: responses of at least so many bytes.
+
+    Whole ones, and those that we cut at our limit: what was torn on its way differs from one time to the next.
+    """
+    cut = captures["content_truncated"]
+    kept = pc.or_(pc.is_null(cut), pc.fill_null(pc.equal(cut, "length"), False))
     fit = pc.and_(
         pc.equal(captures["record_type"], "response"),
-        pc.and_(
-            pc.is_null(captures["content_truncated"]),
-            pc.greater_equal(captures["body_bytes"], max(least_bytes, 1)),
-        ),
+        pc.and_(kept, pc.greater_equal(captures["body_bytes"], max(least_bytes, 1))),
     )
     rows = np.flatnonzero(pc.fill_null(fit, False).to_numpy())
     chosen = captures.select(

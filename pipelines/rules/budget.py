@@ -88,6 +88,19 @@ def turns(
     return order
 
 
+def floods_last(order: Ints, *, wanted: Ints, group: Ints, most: int) -> Ints:
+    """Return the order (positions) with what a group has beyond its first `most` rows that want something at the end.
+
+    A flood of subdomains then takes a share of the turns and what is left of them, not all.
+
+    >>> floods_last(np.array([3, 2, 1, 0]), wanted=np.ones(4), group=np.array([5, 7, 7, 7]), most=2).tolist()
+    [3, 2, 0, 1]
+    """
+    rank = _rank_in_group(group[order], wanted[order] > 0)
+    late = (rank >= most) & (wanted[order] > 0)
+    return np.concatenate([order[~late], order[late]])
+
+
 def water_fill(
     wanted: Ints, *, total: int, weight: npt.NDArray[np.float64], order: Ints | None = None
 ) -> Ints:

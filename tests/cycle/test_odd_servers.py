@@ -164,6 +164,21 @@ def test_a_site_whose_robots_txt_cannot_be_had_waits_alone(tmp_path: Path) -> No
     assert faults(crawl.path) == []
 
 
+def test_p5_a_body_that_is_cut_at_our_limit_is_stored_once(tmp_path: Path) -> None:
+    big = page("x" * 300_000)
+    server = RawServer({"GET /robots.txt": NO_RULES, "GET /1": big, "GET /2": big}, address=ADDRESS)
+    with serving([server]):
+        crawl = Crawl.begin(tmp_path, set_={"limits.body_bytes": "262144"})
+        crawl.seed([f"http://a.example:{server.port}/{n}" for n in (1, 2)])
+        crawl.cycle()
+        crawl.cycle(days_ahead=60)
+    shelved = crawl.rows(
+        "select record_type, count(*) n from captures where content_truncated = 'length' group by 1"
+    )
+    assert {row["record_type"]: row["n"] for row in shelved} == {"response": 1, "revisit": 3}
+    assert faults(crawl.path) == []
+
+
 def test_a_host_whose_every_port_is_dead_is_down(tmp_path: Path) -> None:
     one, other = a_dead_port(), a_dead_port()
     crawl = Crawl.begin(tmp_path)

@@ -24,6 +24,27 @@ def test_p6_water_fill_is_exact_and_starts_with_one_for_everybody(
         assert (share[wanted > 0] >= 1).all()
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=30),
+    st.integers(1, 5),
+    st.randoms(),
+)
+def test_a_flood_comes_behind_what_others_want_and_nobody_is_left_out(
+    rows: list[tuple[int, int]], most: int, chance: Random
+) -> None:
+    wanted, group = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    order = np.array(chance.sample(range(len(rows)), len(rows)))
+    turns = budget.floods_last(order, wanted=wanted, group=group, most=most).tolist()
+    assert sorted(turns) == sorted(order.tolist())
+    early: dict[int, int] = {}
+    for at in order.tolist():  # the same by hand: who is among the first of his group
+        early[at] = sum(
+            1 for one in order.tolist()[: order.tolist().index(at)] if group[one] == group[at] and wanted[one]
+        )
+    late = [at for at in order.tolist() if wanted[at] and early[at] >= most]
+    assert turns == [at for at in order.tolist() if at not in late] + late
+
+
 @given(wants, st.integers(0, 400), st.integers(1, 4), st.randoms())
 def test_p6_who_is_served_in_turn_gets_what_a_first_url_needs(
     rows: list[tuple[int, float]], total: int, least: int, chance: Random
