@@ -81,6 +81,16 @@ def test_a_flood_of_subdomains_gets_no_more_hosts_than_its_domain_may(tmp_path: 
     assert len(given) == 11 and given["honest.sim"] == 1
 
 
+@pytest.mark.parametrize(("others", "flood"), [(35, 5), (20, 20)])
+def test_where_a_cycle_is_small_a_flood_of_subdomains_waits_for_the_others(
+    others: int, flood: int, tmp_path: Path
+) -> None:
+    ready = [f"http://s{number}.flood.sim/" for number in range(300)]
+    ready += [f"http://x.h{number}.sim/" for number in range(others)]
+    given = shares(planned(lake_with(tmp_path, ready), settings(plan__max_pages=40)))
+    assert sum(name.endswith(".flood.sim") for name in given) == flood and len(given) == 40
+
+
 def test_p1_hosts_of_one_address_are_planned_by_its_clock_and_take_turns(tmp_path: Path) -> None:
     """40 requests fit into ten seconds at 250 ms: 20 new hosts with their robots.txt; who waited is served first."""
     conf = settings(
