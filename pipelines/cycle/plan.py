@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from lake import staging
 from lake.schema import HOSTS
-from lake.snapshot import Lake
 from pipelines.cycle import policies
 from pipelines.cycle.frontier import (
     column,
@@ -34,7 +33,7 @@ from pipelines.cycle.noted import (
     with_labels,
     with_sitemaps,
 )
-from pipelines.cycle.sites import Closed, closed_sites
+from pipelines.cycle.sites import closed_sites
 from pipelines.cycle.turn import Turn
 from pipelines.rules import priority
 
@@ -59,12 +58,13 @@ def demand(turn: Turn, group: int) -> dict[str, Any]:
     recalled = recall(turn, lake, known)
     for name, table in (("admitted", admitted), ("known", known), ("recalled", recalled)):
         staging.write_table(turn.staged("plan", f"{name}-{group:04d}.arrow"), table)
-    closed = _closed(turn, lake, group)
+    known_hosts = lake.read("hosts", partitions={"bucket": turn.bucket_range(group)}).select(HOST_COLUMNS)
+    closed = closed_sites(known_hosts, turn.opened_at)
     due = working_rows(turn, lake, group, columns=(*COUNTED, "url") if closed.hosts else COUNTED)
     due = closed.open_rows(due)
     counts = due["host"].combine_chunks().value_counts()
     wanted = dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
-    rows = with_labels(host_rows(turn, lake, group, wanted), due)
+    rows = with_labels(host_rows(turn, known_hosts, group, wanted), due)
     staging.write_table(turn.staged("plan", f"demand-{group:04d}.arrow"), rows)
     return turn.finish(
         "demand",
@@ -78,19 +78,11 @@ def demand(turn: Turn, group: int) -> dict[str, Any]:
     )
 
 
-def _closed(turn: Turn, lake: Lake, group: int) -> Closed:
-    """Return the sites of a group's hosts that nobody can tell the rules of."""
-    buckets = {"bucket": turn.bucket_range(group)}
-    hosts = lake.read("hosts", columns=["robots"], partitions=buckets, filter=pc.is_valid(pc.field("robots")))
-    return closed_sites(hosts, turn.opened_at)
-
-
-def host_rows(turn: Turn, lake: Lake, group: int, wanted: dict[str, int]) -> pa.Table:
+def host_rows(turn: Turn, known: pa.Table, group: int, wanted: dict[str, int]) -> pa.Table:
     """Return the rows of the wanted hosts (new ones made on the spot) and of those with sitemaps to be asked.
 
-    With `due` and `sitemaps_due`, sorted by host.
+    known: the group's rows of the host table. With `due` and `sitemaps_due`, sorted by host.
     """
-    known = lake.read("hosts", partitions={"bucket": turn.bucket_range(group)}).select(HOST_COLUMNS)
     seeds = seeded_sitemaps(turn, group)
     names = pa.array([*wanted, *seeds["host"].to_pylist()], pa.string())
     asked = pc.or_(pc.is_in(known["host"], names), pa.array(sitemaps_due(turn, known) > 0))
@@ -112,8 +104,8 @@ def select(turn: Turn, group: int) -> dict[str, Any]:
     """
     if found := turn.done("select", group):
         return found
-    lake = turn.lake()
-    rows = _closed(turn, lake, group).open_rows(working_rows(turn, lake, group))
+    hosts = staging.read_table(turn.staged("plan", "hosts.arrow"), columns=["robots"])
+    rows = closed_sites(hosts, turn.opened_at).open_rows(working_rows(turn, turn.lake(), group))
     chosen = choose(turn, rows)
     staging.write_table(turn.staged("plan", f"urls-{group:04d}.arrow"), chosen, durable=True)
     return turn.finish("select", group, {"urls": chosen.num_rows})
