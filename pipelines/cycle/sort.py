@@ -87,13 +87,11 @@ def digest_key(digest: str) -> int:
 def digests(captures: pa.Table, least_bytes: int) -> pa.Table:
     """Return the payloads that may be, or may become, a duplicate: responses of at least so many bytes.
 
-    Whole ones, and those that we cut at our limit: what was torn on its way differs from one time to the next.
+    Also what was cut at our limit, or torn on its way: servers that break off do so at the same place each time.
     """
-    cut = captures["content_truncated"]
-    kept = pc.or_(pc.is_null(cut), pc.fill_null(pc.equal(cut, "length"), False))
     fit = pc.and_(
         pc.equal(captures["record_type"], "response"),
-        pc.and_(kept, pc.greater_equal(captures["body_bytes"], max(least_bytes, 1))),
+        pc.greater_equal(captures["body_bytes"], max(least_bytes, 1)),
     )
     rows = np.flatnonzero(pc.fill_null(fit, False).to_numpy())
     chosen = captures.select(
