@@ -6,13 +6,15 @@ A plug-in is an entry point of an installed package, in one or more of the group
     monitor = "my_package.monitor:Monitor"
 
 It is called with its options (`[plugins] options`) to make an object with the group's method, once a fetch
-partition. It runs only where `[plugins] enabled` names it. Whatever it raises costs its say about one page: that is
-counted (`plugin_faults`), logged with its name, and written beside the page's capture.
+partition. It runs only where `[plugins] enabled` names it. Whatever it raises, and whatever it returns that is not of
+the method's type, costs its say about one page: that is counted (`plugin_faults`), logged with its name, and written
+beside the page's capture.
 """
 
 from __future__ import annotations
 
 import logging
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +30,7 @@ from pipelines.rules.charset import decode
 from pipelines.rules.filters import Refusal
 from pipelines.rules.links import Link
 from pipelines.rules.pages import PagePolicy
+from pipelines.rules.whatwg import wire
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +42,8 @@ GROUPS = (FILTERS, EXTRACTORS, SCORERS, HOOKS)
 METHODS = {FILTERS: "judge", EXTRACTORS: "extract", SCORERS: "score", HOOKS: "page"}
 SWITCHES = ("forms", "images", "srcset", "noscript")
 """What an extractor may switch on in `PagePolicy`: links that are not read otherwise."""
+LARGEST_TERM = 1e30
+"""The largest term of a score, either way: a sum of some still fits the column."""
 
 T = TypeVar("T")
 LOG = logging.getLogger("noria.plugins")
@@ -125,29 +130,36 @@ class Plugins:
 
     def page_policy(self, policy: PagePolicy) -> PagePolicy:
         """Return the policy with the switches that extractors want on."""
-        wanted = {name for one in self._of(EXTRACTORS) for name in getattr(one.it, "switches", ())}
+        none: frozenset[str] = frozenset()
+        wanted = none.union(
+            *(
+                self._ask(one, "its switches", partial(_switches, one.it), none)
+                for one in self._of(EXTRACTORS)
+            )
+        )
         switched: dict[str, Any] = {name: True for name in SWITCHES if name in wanted}
         return replace(policy, **switched)
 
     def judge(self, url: str, said: Refusal | None, *, depth: int, meta: str | None) -> Refusal | None:
         """Return what the filters make of the rules' word about a link."""
         for one in self._of(FILTERS):
-            said = self._ask(one, url, partial(one.it.judge, url, said, depth=depth, meta=meta), said)
+            ask = partial(_verdict, one.it.judge, url, said, depth=depth, meta=meta)
+            said = self._ask(one, url, ask, said)
         return said
 
     def links(self, answer: Answer, links: list[Link]) -> list[Link]:
         """Return what the extractors make of a page's links."""
         for one in self._of(EXTRACTORS):
-            links = self._ask(one, answer.url, partial(_listed, one.it.extract, answer, links), links)
+            links = self._ask(one, answer.url, partial(_links, one.it.extract, answer, links), links)
         return links
 
     def notes(self, answer: Answer) -> list[Note]:
         """Return what the hooks report of a page."""
-        none: list[Any] = []
+        none: list[str] = []
         return [
-            Note(one.name, str(text))
+            Note(one.name, text)
             for one in self._of(HOOKS)
-            for text in self._ask(one, answer.url, partial(_listed, one.it.page, answer), none)
+            for text in self._ask(one, answer.url, partial(_texts, one.it.page, answer), none)
         ]
 
     def score_terms(self, rows: pa.Table) -> dict[str, Floats]:
@@ -167,26 +179,81 @@ class Plugins:
         return self.by_group.get(group, ())
 
     def _ask(self, one: Loaded, about: str, ask: Callable[[], T], otherwise: T) -> T:
-        """Return the plug-in's answer; `otherwise` if it crashes. Here alone everything is caught."""
+        """Return the plug-in's answer; `otherwise` if it crashes. Here alone everything is caught, but Ctrl-C."""
         try:
             return ask()
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit() of a plug-in would end the worker
             self.faults[one.name] += 1
-            self.fault = f"plug-in {one.name}: {type(error).__name__}: {error}"
+            self.fault = f"plug-in {one.name}: {_told(error)}"
             first = self.faults[one.name] == 1
             LOG.warning("plug-in %s crashed about %s", one.name, about, exc_info=first)
             return otherwise
 
 
-def _listed(method: Callable[..., Iterable[Any]], *arguments: Any) -> list[Any]:
-    """Return what the method yields: a generator crashes here, not in our loop."""
-    return list(method(*arguments) or ())
+def _switches(it: Any) -> frozenset[str]:
+    wanted = frozenset(_listed(getattr(it, "switches", ())))
+    if unknown := wanted.difference(SWITCHES):
+        raise ValueError(f"switches names {sorted(map(repr, unknown))[0]}; there are: {', '.join(SWITCHES)}")
+    return wanted
+
+
+def _verdict(
+    judge: Callable[..., Any], url: str, said: Refusal | None, *, depth: int, meta: str | None
+) -> Refusal | None:
+    found: Refusal | None = judge(url, said, depth=depth, meta=meta)
+    if found is not None:
+        _require(found, Refusal)
+        _text(found.rule), _text(found.detail)
+    return found
+
+
+def _links(extract: Callable[..., Any], answer: Answer, links: list[Link]) -> list[Link]:
+    """Return an extractor's links; it is given a list of its own, which it may change and then crash."""
+    found, known = _listed(extract(answer, list(links))), {link.url for link in links}
+    for link in found:
+        _require(link, Link)
+        if _text(link.url) not in known and wire(link.url) != link.url:
+            raise ValueError(f"an absolute URL in wire form is wanted, not {link.url[:200]!r}")
+    return found
+
+
+def _texts(page: Callable[..., Any], answer: Answer) -> list[str]:
+    return [_text(line) for line in _listed(page(answer))]
+
+
+def _listed(found: Any) -> list[Any]:
+    """Return the items, None being none: a generator crashes here, not in our loop. A text is no list of letters."""
+    if isinstance(found, (str, bytes)):
+        raise TypeError(f"a list is wanted, not {type(found).__name__}")
+    return [] if found is None else list(found)
+
+
+def _text(found: Any) -> str:
+    """Return a text that a file can hold; a lone surrogate raises UnicodeEncodeError."""
+    _require(found, str)
+    found.encode()
+    return str(found)
+
+
+def _require(found: Any, kind: type) -> None:
+    if not isinstance(found, kind):
+        raise TypeError(f"{kind.__name__} is wanted, not {type(found).__name__}")
+
+
+def _told(error: BaseException) -> str:
+    """Return an error in words that a file can hold: its own may be lone surrogates, or crash."""
+    words = "".join(traceback.format_exception_only(error)).strip()
+    return words.encode(errors="backslashreplace").decode()
 
 
 def _numbers(method: Callable[[pa.Table], Sequence[float]], rows: pa.Table) -> Floats:
     found = np.asarray(method(rows), dtype=np.float64)
-    if found.shape != (rows.num_rows,) or not np.isfinite(found).all():
+    if found.shape != (rows.num_rows,):
         raise ValueError(f"{rows.num_rows} finite numbers are wanted, not an array of shape {found.shape}")
+    if not (np.abs(found) <= LARGEST_TERM).all():
+        raise ValueError(f"finite numbers are wanted, none beyond {LARGEST_TERM:g}")
     return found
 
 
@@ -241,9 +308,9 @@ def _options(conf: PluginSettings) -> dict[str, dict[str, str]]:
 def _made(point: EntryPoint, options: Mapping[str, str]) -> Any:
     try:
         it = point.load()(dict(options))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise Misuse(
-            f"plug-in {point.name} ({point.value}) cannot be made: {type(error).__name__}: {error}; mend it, or take "
+            f"plug-in {point.name} ({point.value}) cannot be made: {_told(error)}; mend it, or take "
             "it out of plugins.enabled"
         ) from error
     method = METHODS[point.group]

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -60,6 +61,37 @@ class Clumsy(Shy):
         return [1.0]
 
 
+class Wrong(Shy):
+    """Answers what `answer` says, or raises it."""
+
+    answer: Any = None
+
+    def judge(self, url: str, said: Refusal | None, *, depth: int, meta: str | None) -> Any:
+        return self._say()
+
+    def extract(self, answer: Answer, links: list[Link]) -> Any:
+        links.clear()
+        return self._say()
+
+    def page(self, answer: Answer) -> Any:
+        return self._say()
+
+    def score(self, rows: pa.Table) -> Any:
+        return self._say()
+
+    def _say(self) -> Any:
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+class Speechless(Exception):
+    """Crashes where it is told."""
+
+    def __str__(self) -> str:
+        raise TypeError
+
+
 class Unmakeable:
     def __init__(self, options: Mapping[str, str]) -> None:
         raise ValueError("it needs the option depth")
@@ -67,7 +99,7 @@ class Unmakeable:
 
 POINTS = [
     EntryPoint(name, f"{__name__}:{name.title()}", group)
-    for name in ("shy", "clumsy", "unmakeable")
+    for name in ("shy", "clumsy", "unmakeable", "wrong")
     for group in plugins.GROUPS
 ]
 
@@ -95,7 +127,7 @@ def test_a_plugin_is_made_with_its_own_options() -> None:
 @pytest.mark.parametrize(
     ("conf", "words"),
     [
-        (Conf(enabled=("shi",)), "'shi'; there are: clumsy, shy, unmakeable"),
+        (Conf(enabled=("shi",)), "'shi'; there are: clumsy, shy, unmakeable, wrong"),
         (
             Conf(enabled=("unmakeable",)),
             "plug-in unmakeable .* cannot be made: ValueError: it needs the option",
@@ -142,6 +174,86 @@ def test_a_crash_costs_the_plugins_say_is_counted_and_named() -> None:
     assert found.faults == {"clumsy": 4}
     assert "2 finite numbers are wanted" in (found.take_fault() or "")
     assert found.take_fault() is None
+
+
+@pytest.fixture
+def unlogged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runner of tests in many processes cannot pass on a log with lone surrogates."""
+    monkeypatch.setattr(plugins.LOG, "disabled", True)
+
+
+def answering(group: str, answer: Any) -> plugins.Plugins:
+    """Return the plug-ins with one of a group that answers so."""
+    one = Wrong({})
+    one.answer = answer
+    return plugins.Plugins({group: (plugins.Loaded("wrong", one),)})
+
+
+RAISED = [SystemExit(3), Speechless(), ValueError("\ud800")]
+LONE = "lone \ud800"
+ADMITTED = Link("http://a.test/b", "a")
+
+
+@pytest.mark.parametrize(
+    "answer", [True, "no", ("rule", "detail"), Refusal(LONE, ""), Refusal("a", 1), *RAISED]
+)  # type: ignore[arg-type]
+def test_a_wrong_verdict_costs_the_filters_say(unlogged: None, answer: Any) -> None:
+    found, said = answering(FILTERS, answer), Refusal("extension", ".png")
+    assert found.judge(ADMITTED.url, said, depth=1, meta=None) is said
+    assert found.faults == {"wrong": 1}
+    (found.take_fault() or "").encode()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        5, "http://a.test/c", ["http://a.test/c"], [None], [Link("/c", "a")], [Link("http://A.test/c", "a")],
+        [Link("not a url", "a")], [Link(f"http://a.test/{LONE}", "a")], [Link(None, "a")], *RAISED,  # type: ignore[arg-type]
+    ],
+)  # fmt: skip
+def test_wrong_links_cost_the_extractors_say_and_none_of_the_pages_links(unlogged: None, answer: Any) -> None:
+    found, links = answering(EXTRACTORS, answer), [ADMITTED]
+    assert found.links(ANSWER, links) == [ADMITTED]
+    assert found.faults == {"wrong": 1}
+    (found.take_fault() or "").encode()
+
+
+@pytest.mark.parametrize("answer", [None, [], (), iter([ADMITTED]), [ADMITTED], {ADMITTED}])
+def test_links_may_come_in_any_collection(answer: Any) -> None:
+    found = answering(EXTRACTORS, answer)
+    assert found.links(ANSWER, [ADMITTED]) in ([], [ADMITTED]) and not found.faults
+
+
+@pytest.mark.parametrize("answer", [5, "seen", b"seen", [5], [None], ["fine", LONE], *RAISED])
+def test_wrong_reports_cost_the_hooks_say(unlogged: None, answer: Any) -> None:
+    found = answering(HOOKS, answer)
+    assert found.notes(ANSWER) == []
+    assert found.faults == {"wrong": 1}
+
+
+@pytest.mark.parametrize(
+    "answer", [None, 5, "ab", [1.0], [1.0, float("nan")], [1.0, -1e300], [[1.0], [2.0]], ["x", "y"], *RAISED]
+)
+def test_wrong_numbers_cost_the_scorers_say(unlogged: None, answer: Any) -> None:
+    found = answering(SCORERS, answer)
+    rows = pa.table({"url": ["http://a.test/b", "http://a.test/c"]})
+    assert found.score_terms(rows)["wrong"].tolist() == [0.0, 0.0]
+    assert found.faults == {"wrong": 1}
+
+
+@pytest.mark.parametrize(
+    ("switches", "count"), [(None, 0), ((), 0), ("images", 1), (5, 1), (["pictures"], 1)]
+)
+def test_wrong_switches_switch_nothing_on(switches: Any, count: int) -> None:
+    found = answering(EXTRACTORS, [])
+    found.by_group[EXTRACTORS][0].it.switches = switches
+    assert found.page_policy(PagePolicy()) == PagePolicy()
+    assert found.faults.total() == count
+
+
+def test_ctrl_c_is_not_the_plugins() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        answering(HOOKS, KeyboardInterrupt()).notes(ANSWER)
 
 
 def test_the_plugins_of_the_tree_are_registered_and_can_be_made() -> None:

@@ -22,6 +22,7 @@ from pipelines import cluster
 from pipelines.cluster import Runner, Task, TaskLost
 from pipelines.config import Settings
 from pipelines.cycle import allot, commit, contents, fetch, gate, index, merge, open, plan, resolve, sort
+from pipelines.cycle.plugged import without_disabled
 from pipelines.cycle.turn import Turn
 from pipelines.dashboard import read
 from pipelines.failure import Failure
@@ -95,7 +96,9 @@ def run_cycle(
         if turn is None:
             turn = open.begin(lake, settings, slots=runner.slots, now_ms=_now_ms())
         else:
-            reporter.message(f"Cycle {turn.cycle} was interrupted; going on with it.")
+            turn, gone = without_disabled(turn, settings.plugins)
+            without = f", without the plug-in {', '.join(gone)}, which is no longer enabled" if gone else ""
+            reporter.message(f"Cycle {turn.cycle} was interrupted; going on with it{without}.")
         wheel = _Wheel(turn, runner, reporter, ours)
         with _stoppable(turn, reporter):
             return wheel.turn_once()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pipelines.net.exchange import Exchange
 from pipelines.rules import urls
 from pipelines.rules.filters import FilterPolicy, refusal
 from pipelines.rules.pages import Page
+from pipelines.settings import Plugins as PluginSettings
 
 
 class Plugged:
@@ -92,6 +94,26 @@ def report_path(turn: Turn, partition: int, attempt: int) -> Path:
 def plugged(turn: Turn, partition: int, attempt: int, policy: FilterPolicy) -> Plugged | None:
     """Return the plug-ins at work; None if the settings enable none."""
     return Plugged(turn, partition, attempt, policy) if turn.settings.plugins.enabled else None
+
+
+def without_disabled(turn: Turn, now: PluginSettings) -> tuple[Turn, list[str]]:
+    """Return an interrupted cycle without the plug-ins that are no longer enabled, and their names.
+
+    The way out of a cycle that a plug-in does not let end. Nothing else of its settings changes.
+    """
+    pinned = turn.settings.plugins
+    gone = [name for name in pinned.enabled if name not in now.enabled]
+    if not gone:
+        return turn, []
+    left = pinned.model_copy(
+        update={
+            "enabled": tuple(name for name in pinned.enabled if name not in gone),
+            "options": {
+                key: value for key, value in pinned.options.items() if key.partition(".")[0] not in gone
+            },
+        }
+    )
+    return replace(turn, settings_json=replace(turn.settings, plugins=left).to_json()), gone
 
 
 def score_terms(turn: Turn, rows: pa.Table) -> dict[str, plugins.Floats]:
