@@ -99,6 +99,7 @@ def _manifests(turn: Turn, partitions: int) -> dict[str, list[dict[str, Any]]]:
         "contents": turn.groups,
         "merge": turn.groups,
         "gate": turn.groups,
+        "select": turn.groups,
     }
     found: dict[str, list[dict[str, Any]]] = {}
     for step, count in wanted.items():
@@ -228,7 +229,7 @@ def ledger_row(
         "contents": sum(manifest["rows"] for manifest in manifests["contents"]),
         "new_urls": sum(manifest["new_urls"] for manifest in manifests["merge"]),
         "refused_seeds": (turn.done("intake") or {}).get("refused", 0),
-        **_plugin_counts(fetched),
+        **_plugin_counts([*fetched, *manifests["select"], *manifests["merge"]]),
         **totals,
     }
     return LedgerRow(
@@ -248,9 +249,9 @@ def ledger_row(
     )
 
 
-def _plugin_counts(fetched: list[dict[str, Any]]) -> dict[str, int]:
+def _plugin_counts(told: list[dict[str, Any]]) -> dict[str, int]:
     """Return what plug-ins reported and how often they crashed, by `plugin_notes.NAME` and `plugin_faults.NAME`."""
     counts: Counter[str] = Counter()
-    for manifest in fetched:
-        counts.update({name: told for name, told in manifest.items() if name.startswith("plugin_")})
+    for manifest in told:
+        counts.update({name: count for name, count in manifest.items() if name.startswith("plugin_")})
     return dict(counts)

@@ -24,6 +24,7 @@ from pipelines.cycle.frontier import Ints, column, due_later, new_rows, slice_by
 from pipelines.cycle.harvest import reap, set_aside, visits_of, with_yields
 from pipelines.cycle.hints import with_hints
 from pipelines.cycle.noted import seeded_sitemaps
+from pipelines.cycle.plugged import scoring
 from pipelines.cycle.prices import reprice
 from pipelines.cycle.shelving import shelve
 from pipelines.cycle.sort import best_sightings
@@ -35,6 +36,12 @@ def merge(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     """Write a bucket group's frontier, seen and host files; return them and the counts by bucket."""
     if found := turn.done("merge", group):
         return found
+    with scoring() as faults:
+        manifest = _merged(turn, group, partitions)
+    return turn.finish("merge", group, {**manifest, **faults})
+
+
+def _merged(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     lake = turn.lake()
     due = due_later(turn, lake, group)
     work = working_rows(turn, lake, group, later=due)
@@ -64,9 +71,7 @@ def merge(turn: Turn, group: int, partitions: int) -> dict[str, Any]:
     writer.frontier(shelved, pa.concat_tables([undue, called.moved, called.others]), books)
     writer.seen(fresh_keys)
     writer.hosts(books)
-    return turn.finish(
-        "merge", group, {**writer.manifest(), "new_urls": len(fresh_keys), "called": called.manifest()}
-    )
+    return {**writer.manifest(), "new_urls": len(fresh_keys), "called": called.manifest()}
 
 
 def read_range(turn: Turn, group: int, partitions: int, kind: str) -> pa.Table:

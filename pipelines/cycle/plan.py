@@ -33,6 +33,7 @@ from pipelines.cycle.noted import (
     with_labels,
     with_sitemaps,
 )
+from pipelines.cycle.plugged import scoring
 from pipelines.cycle.sites import closed_sites
 from pipelines.cycle.turn import Turn
 from pipelines.rules import priority
@@ -106,9 +107,10 @@ def select(turn: Turn, group: int) -> dict[str, Any]:
         return found
     hosts = staging.read_table(turn.staged("plan", "hosts.arrow"), columns=["robots"])
     rows = closed_sites(hosts, turn.opened_at).open_rows(working_rows(turn, turn.lake(), group))
-    chosen = choose(turn, rows)
+    with scoring() as faults:
+        chosen = choose(turn, rows)
     staging.write_table(turn.staged("plan", f"urls-{group:04d}.arrow"), chosen, durable=True)
-    return turn.finish("select", group, {"urls": chosen.num_rows})
+    return turn.finish("select", group, {"urls": chosen.num_rows, **faults})
 
 
 def choose(turn: Turn, rows: pa.Table) -> pa.Table:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,7 +67,7 @@ class Plugged:
     def settle(self, counts: Counter[str]) -> str | None:
         """Bring the counts up to date; return what went wrong since the last call, in words."""
         faults = self.plugins.faults
-        counts.update({f"plugin_faults.{name}": number for name, number in faults.items()})
+        counts.update(_fault_counts(faults))
         counts.update(self._counted)
         faults.clear()
         self._counted.clear()
@@ -116,9 +119,33 @@ def without_disabled(turn: Turn, now: PluginSettings) -> tuple[Turn, list[str]]:
     return replace(turn, settings_json=replace(turn.settings, plugins=left).to_json()), gone
 
 
+_SCORING: ContextVar[Counter[str] | None] = ContextVar("scoring", default=None)
+"""Where scorers' faults are counted: URLs are ranked deep inside a step, and at places that no step counts."""
+
+
+@contextmanager
+def scoring() -> Iterator[Counter[str]]:
+    """Count the faults of scorers by `plugin_faults.NAME`, in this thread, while a step ranks URLs."""
+    counts: Counter[str] = Counter()
+    token = _SCORING.set(counts)
+    try:
+        yield counts
+    finally:
+        _SCORING.reset(token)
+
+
 def score_terms(turn: Turn, rows: pa.Table) -> dict[str, plugins.Floats]:
     """Return each scorer's term of the score of frontier rows."""
-    return _load(turn).score_terms(rows)
+    loaded = _load(turn)
+    terms = loaded.score_terms(rows)
+    counts = _SCORING.get()
+    if counts is not None:
+        counts.update(_fault_counts(loaded.faults))
+    return terms
+
+
+def _fault_counts(faults: Counter[str]) -> dict[str, int]:
+    return {f"plugin_faults.{name}": number for name, number in faults.items()}
 
 
 def _load(turn: Turn) -> plugins.Plugins:

@@ -25,6 +25,16 @@ from tests.cycle.wheels import faults, new_lake, settings_for, turn
 WEB = ToyWeb(hosts=2, seed=5, mix=Mix(pages=4, sharing=0))
 
 
+class Deaf:
+    """A scorer alone, that gives no numbers."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        pass
+
+    def score(self, rows: pa.Table) -> Any:
+        return None
+
+
 class Blunt:
     """Answers everything wrongly."""
 
@@ -76,6 +86,16 @@ def test_what_a_plugin_answers_wrongly_is_counted_and_costs_no_link(
     assert report.pages and report.new_urls > 2
     assert row.counts["plugin_faults.blunt"] >= 2 * report.pages
     assert faults(path) == []
+
+
+def test_a_scorers_faults_are_counted_in_the_plan_and_in_the_merge(
+    monkeypatch: pytest.MonkeyPatch, ground: tuple[Path, Settings, Settings]
+) -> None:
+    path, plugged, _ = ground
+    monkeypatch.setattr(plugins, "installed", lambda: [EntryPoint("blunt", f"{__name__}:Deaf", SCORERS)])
+    turn(path, plugged)
+    [row] = [row for row in snapshot.open(path).ledger() if row.state == "committed"]
+    assert row.counts["plugin_faults.blunt"] >= 2
 
 
 def test_a_cycle_that_was_opened_with_a_plugin_ends_without_it_once_it_is_disabled(
