@@ -34,6 +34,10 @@ def run(app: typer.Typer, argv: list[str]) -> int:
         return _tell("stopped", INTERRUPTED, debug=False)
     except BrokenPipeError:
         return _quiet_pipe()
+    except UnicodeEncodeError:
+        if not (wrong := [word for word in argv if not _is_text(word)]):
+            raise
+        return _tell(f"{wrong[0]!r} holds bytes that are no UTF-8 text", 2, debug=debug)
     return code if isinstance(code, int) else 0
 
 
@@ -46,6 +50,8 @@ def told() -> Iterator[None]:
         raise
     except OSError as error:
         raise Failure(_of_machine(error)) from error
+    except EOFError as error:  # the parser of the command line would take it for Ctrl-D
+        raise Failure(f"a file ends too early ({str(error) or 'nothing is left to read'})") from error
     except _lake_error() as error:
         raise Failure(str(error)) from error
 
@@ -55,6 +61,11 @@ def _lake_error() -> type[Exception]:
     from lake.errors import LakeError
 
     return LakeError
+
+
+def _is_text(word: str) -> bool:
+    """Say whether a word of the command line was UTF-8: other bytes come as lone surrogates."""
+    return word.encode(errors="replace") == word.encode(errors="surrogatepass")
 
 
 def _of_machine(error: OSError) -> str:

@@ -12,8 +12,8 @@ from pipelines.app.lakes import place
 from pipelines.app.words import again
 from pipelines.failure import Failure, Misuse
 from pipelines.rules.filters import unusable
-from pipelines.seeds.add import Added, Wish, add_all, check_all
-from pipelines.seeds.read import KEY, BadLine
+from pipelines.seeds.add import Added, Wish, add_all, check_all, named
+from pipelines.seeds.read import KEY, BadLine, is_text
 
 if TYPE_CHECKING:
     from pipelines.config import Settings
@@ -45,15 +45,15 @@ def put(settings: Settings, sources: list[str]) -> Added:
 
 def put_wish(settings: Settings, wish: Wish) -> Added:
     """Add the seeds to the lake of the settings and tell of each bad line on stderr."""
-    named = [*wish.sources, *wish.parquet, *wish.sitemaps, *wish.feeds]
-    if not named:
+    sources = [*wish.sources, *wish.parquet, *wish.sitemaps, *wish.feeds]
+    if not sources:
         raise Misuse("no seeds given; name files, URLs, or - for standard input")
     check_all(wish)
     place(settings, make=True)
     added = add_all(Path(settings.lake.path), wish, report=_tell)
     if not added.added:
         why = f"all {added.refused:,} lines were refused" if added.refused else "there is no line in it"
-        raise Failure(f"no seeds in {', '.join(_named(source) for source in named)}: {why}")
+        raise Failure(f"no seeds in {', '.join(named(source) for source in sources)}: {why}")
     return added
 
 
@@ -70,7 +70,11 @@ def metadata_of(
     if why := unusable(found):
         raise Misuse(f"--meta {why}")
     given = {"label": label, "country": country, "topic": topic}
-    return found | {name: value for name, value in given.items() if value is not None}
+    found |= {name: value for name, value in given.items() if value is not None}
+    for name, value in found.items():
+        if not is_text(value):
+            raise Misuse(f"{name} {value!r} holds bytes that are no UTF-8 text")
+    return found
 
 
 def summary(added: Added, lake: str) -> str:
@@ -104,8 +108,4 @@ def _tell_scan(text: str) -> None:
 
 
 def _tell(source: str, line: BadLine) -> None:
-    print(f"{_named(source)} line {line.number}: {line.why}; skipped", file=sys.stderr)
-
-
-def _named(source: str) -> str:
-    return "standard input" if source == "-" else source
+    print(f"{named(source)} line {line.number}: {line.why}; skipped", file=sys.stderr)

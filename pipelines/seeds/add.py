@@ -5,20 +5,26 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import pyarrow as pa
+
 from lake import inbox
-from pipelines.failure import Misuse
+from pipelines.failure import Failure, Misuse
 from pipelines.rules.urls import wire
 from pipelines.seeds import tables
-from pipelines.seeds.read import BadLine, Seed, bounded, read
+from pipelines.seeds.read import BadLine, Seed, bounded, is_text, read
 
 ROWS_A_FILE = 25_000
 """Seeds held in memory before they become an inbox file: about 20 MB. A file is one task of the plan."""
+
+DAMAGED = (EOFError, OSError, UnicodeDecodeError, pa.ArrowException, zlib.error)
+"""What readers of gzip and Parquet raise for bytes that they cannot make sense of."""
 
 Report = Callable[[str, BadLine], None]
 
@@ -53,14 +59,22 @@ def add_all(root: Path, wish: Wish, *, report: Report) -> Added:
 
     sources: files of seed lines (also .gz), "-" for standard input, or URLs. Metadata of a line goes before the
     wish's. `report` is told the source and each line that is no seed. What is read becomes durable in steps:
-    stopped half-way, adding it all again is harmless, since a URL that is known stays one URL.
+    stopped half-way, adding it all again is harmless, since a URL that is known stays one URL. Raises Failure, with
+    the source's name, for one that cannot be read to its end.
     """
     result = Added()
     for source in wish.sources:
         with _open(source) as lines:
-            _put(root, _good(read(lines), source, report, result), wish.meta, "seed", result)
+            _put(
+                root,
+                _good(_whole(read(lines), source, result), source, report, result),
+                wish.meta,
+                "seed",
+                result,
+            )
     for path in wish.parquet:
-        _put(root, _good(tables.read(Path(path)), path, report, result), wish.meta, "seed", result)
+        rows = _whole(tables.read(Path(path)), path, result)
+        _put(root, _good(rows, path, report, result), wish.meta, "seed", result)
     for source, named, more in (("sitemap", wish.sitemaps, {}), ("seed", wish.feeds, {"feed": "true"})):
         found = (Seed(url) for text in named if (url := wire(text)) is not None)
         _put(root, found, {**wish.meta, **more}, source, result)
@@ -81,7 +95,7 @@ def check_all(wish: Wish) -> None:
         tables.check(Path(path))
     for url in (*wish.sitemaps, *wish.feeds):
         if not _is_url(url):
-            raise Misuse(f"{url} is not an http or https URL")
+            raise Misuse(f"{url if is_text(url) else repr(url)} is not an http or https URL")
 
 
 def check(source: str) -> None:
@@ -89,6 +103,8 @@ def check(source: str) -> None:
     path = Path(source)
     if source == "-" or path.is_file() or _is_url(source) or path.is_fifo():
         return
+    if not is_text(source):
+        raise Misuse(f"{source!r} holds bytes that are no UTF-8 text, and no file has that name")
     if path.is_dir():
         raise Misuse(f"{source} is a folder; name a file of seeds in it")
     if "://" in source:
@@ -99,7 +115,7 @@ def check(source: str) -> None:
 
 
 def _is_url(source: str) -> bool:
-    return "://" in source and wire(source) is not None
+    return "://" in source and is_text(source) and wire(source) is not None
 
 
 @contextmanager
@@ -118,6 +134,26 @@ def _open(source: str) -> Iterator[Iterable[bytes]]:
 
 def _binary(path: str) -> BinaryIO:
     return open(path, "rb")
+
+
+def _whole(rows: Iterable[Seed | BadLine], source: str, result: Added) -> Iterator[Seed | BadLine]:
+    """Yield the rows; what a damaged or cut off source makes its reader raise becomes a Failure that names it."""
+    try:
+        yield from rows
+    except DAMAGED as error:
+        why = (str(error) or type(error).__name__).splitlines()[0].rstrip(". ")
+        before = "none of its seeds is in the inbox: mend it and add it again"
+        if result.added:
+            before = (
+                f"the {result.added:,} seeds before that are in the inbox: mend it and add it again, a URL that is there "
+                "already stays one URL"
+            )
+        raise Failure(f"{named(source)} cannot be read to its end ({why}); {before}") from error
+
+
+def named(source: str) -> str:
+    """Return what a source is called in a message."""
+    return "standard input" if source == "-" else source
 
 
 def _good(rows: Iterable[Seed | BadLine], source: str, report: Report, result: Added) -> Iterator[Seed]:

@@ -20,6 +20,8 @@ LINE_BYTES = 65_536
 
 KEY = re.compile(r"[A-Za-z0-9_.\-]{1,100}")
 
+LONE = re.compile(r"[\ud800-\udfff]")
+
 
 @dataclass(frozen=True, slots=True)
 class Seed:
@@ -60,6 +62,11 @@ def bounded(source: BinaryIO) -> Iterator[bytes]:
         while len(tail) == LINE_BYTES and not tail.endswith(b"\n"):
             tail = source.readline(LINE_BYTES)
         yield line
+
+
+def is_text(words: str) -> bool:
+    """Say whether words can be written: bytes of a command line that are no UTF-8 become lone surrogates."""
+    return words.isascii() or not LONE.search(words)
 
 
 def _seed(line: bytes) -> Seed | str | None:

@@ -14,7 +14,7 @@ import pytest
 
 import lake
 from lake import inbox
-from pipelines.app import errors
+from pipelines.app import errors, seeds_cmd
 from pipelines.app.cli import app
 from pipelines.config import known
 from pipelines.failure import Failure
@@ -57,6 +57,8 @@ MISTYPED = {
     "conf sho": "did you mean 'show'?",
     "toyweb --hosts 0": "1 to 100,000 hosts",
     "toyweb --port 70000": "0 to 65,535",
+    "seeds add http://a.example/\udcff": "no UTF-8 text",
+    "seeds add http://a.example/ --label \udcff": "no UTF-8 text",
     "check foo": "no such command 'foo'",
     "cycle": "no seeds to begin one: give --seeds FILE",
     "cycle --seeds http://a.example/": "identity.contact is empty",
@@ -231,6 +233,23 @@ def test_a_program_error_is_a_sentence_too() -> None:
     assert done.returncode == 1
     assert "KeyError" in done.stderr and "--debug" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_bytes_that_are_no_text_are_named_wherever_they_are_written(
+    noria: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seeds_cmd, "metadata_of", lambda pairs, **_: "\udcff".encode())
+    code, _, err = noria("seeds", "add", "--label", "\udcff")
+    assert (code, err) == (2, "noria: '\\udcff' holds bytes that are no UTF-8 text\n")
+
+
+def test_an_early_end_of_a_file_is_no_ctrl_d(noria: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends(*_: object, **__: object) -> None:
+        raise EOFError("Compressed file ended")
+
+    monkeypatch.setattr(seeds_cmd, "run_wish", ends)
+    code, _, err = noria("seeds", "add", "http://a.example/")
+    assert (code, err) == (1, "noria: a file ends too early (Compressed file ended)\n")
 
 
 def test_a_full_disk_is_a_sentence(noria: Run, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import lake
 from lake import inbox
 from pipelines.app import seeds_cmd
-from pipelines.failure import Misuse
+from pipelines.failure import Failure, Misuse
 from pipelines.rules import metadata
 from pipelines.seeds import tables
 from pipelines.seeds.add import Wish, add_all, check_all
@@ -99,3 +99,18 @@ def test_metadata_of_a_line_goes_before_that_of_the_command(root: Path, tmp_path
 def test_metadata_that_is_no_pair_is_refused(pair: str) -> None:
     with pytest.raises(Misuse, match="KEY=VALUE"):
         seeds_cmd.metadata_of([pair], label=None, country=None, topic=None)
+
+
+def test_a_damaged_index_is_named_and_a_label_that_is_no_utf8_text_is_refused(
+    root: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "part.parquet"
+    index(path, [f"http://{number}.example/" for number in range(5_000)])
+    garbled = bytearray(path.read_bytes())
+    garbled[len(garbled) // 3 : len(garbled) // 2] = b"Z" * (len(garbled) // 2 - len(garbled) // 3)
+    path.write_bytes(garbled)
+    with pytest.raises(Failure, match=f"{path} cannot be read to its end"):
+        add_all(root, Wish(parquet=(str(path),)), report=quiet)
+    for pairs, label in ((["x=\udcff"], None), ([], "\udcff")):
+        with pytest.raises(Misuse, match="no UTF-8 text"):
+            seeds_cmd.metadata_of(pairs, label=label, country=None, topic=None)
