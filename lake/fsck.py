@@ -3,7 +3,7 @@
 Always: the ledger against the tables, every file's size, footer and order of row groups, the conservation
 law P2 by bucket, each key once in `seen` and each digest once in `contents` (P5), every record's place in
 its WARC file, the staging manifests and the inbox. Deep: also every row's order, the shelves' keys against
-`seen`, the bloom filters, and every WARC record's headers and digests.
+`seen`, the bloom filters, every WARC record's headers and digests, what else stands in WARC files, CDXJ, and papers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
-from lake import bloom, inbox, members, runs, snapshot, verify
+from lake import archives, bloom, inbox, members, runs, snapshot, verify
 from lake.errors import DamagedFile, LakeError, first_line
 from lake.files import Add, DataFile, check_sorted
 from lake.members import Place
@@ -314,6 +314,14 @@ def _record(state: _Check, path: Path, place: Place) -> str | None:
         return members.record_fault(file.read(place.length), place)
 
 
+def _archives(state: _Check) -> Iterator[Fault]:
+    """Deep: WARC files hold nothing else and are whole, their CDXJ agree with `captures`, each cycle has its papers."""
+    if state.deep:
+        files = state.sound(state.lake.files("captures"))
+        for path, what in archives.faults(state.lake, files, damaged=state.damaged):
+            yield Fault(str(path), what)
+
+
 def _beside(state: _Check) -> Iterator[Fault]:
     """Manifests of the open cycle and waiting inbox files can be read."""
     root = state.lake.root
@@ -334,5 +342,5 @@ def _shortened(numbers: list[int]) -> str:
 
 
 _PARTS: tuple[Callable[[_Check], Iterator[Fault]], ...] = (
-    _logs, _ledger, _files, _conservation, _seen, _contents, _warcs, _beside,
+    _logs, _ledger, _files, _conservation, _seen, _contents, _warcs, _archives, _beside,
 )  # fmt: skip

@@ -13,6 +13,7 @@ from pathlib import Path
 
 MAGIC = b"\x1f\x8b\x08"
 _GZIP = 31  # zlib's window bits for a gzip wrapper
+UnpackError = zlib.error
 _DIGESTED = ("response", "resource")
 
 
@@ -44,12 +45,27 @@ def place_fault(place: Place, size: int, edges: tuple[bytes, bytes]) -> str | No
 def record_fault(member: bytes, place: Place) -> str | None:
     """Return what is wrong with the record in a gzip member: wrapping, headers, lengths, digests."""
     try:
-        unpacked = zlib.decompressobj(_GZIP)
+        unpacked = unpacker()
         record = unpacked.decompress(member)
     except zlib.error as error:
         return f"the member at {place.offset} cannot be decompressed ({error})"
     if not unpacked.eof or unpacked.unused_data:
         return f"the member at {place.offset} is not exactly {place.length} bytes long"
+    return plain_fault(record, place)
+
+
+def unpacker() -> zlib._Decompress:
+    """Return what decompresses one gzip member; it raises UnpackError."""
+    return zlib.decompressobj(_GZIP)
+
+
+def kind_of(record: bytes) -> str:
+    """Return the WARC-Type of a record, "" where it tells none."""
+    return _headers(record.partition(b"\r\n\r\n")[0]).get("warc-type", "")
+
+
+def plain_fault(record: bytes, place: Place) -> str | None:
+    """Return what is wrong with a record that is decompressed: headers, lengths, digests."""
     head, found, rest = record.partition(b"\r\n\r\n")
     if not found or not head.startswith(b"WARC/1."):
         return f"no WARC record at offset {place.offset}"

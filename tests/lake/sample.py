@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -109,8 +110,18 @@ def warc_member(*, url: str, record_id: str, payload: bytes, kind: str = "respon
     return gzip.compress(head.encode() + block + b"\r\n\r\n", mtime=0)
 
 
-def with_warc(lake: Lake, payloads: list[bytes], *, cycle: int = 1) -> tuple[Lake, Path]:
-    """Commit a cycle of captures and contents whose records lie in one WARC file; return lake and file."""
+def with_warc(
+    lake: Lake,
+    payloads: list[bytes],
+    *,
+    cycle: int = 1,
+    behind: bytes = b"",
+    counts: dict[str, int] | None = None,
+) -> tuple[Lake, Path]:
+    """Commit a cycle of captures and contents whose records lie in one WARC file with a CDXJ; return lake and file.
+
+    behind: stands behind each record.
+    """
     name = f"c{cycle:06d}/a.warc.gz"
     path = lake.layout.warc_file(name)
     path.parent.mkdir(parents=True)
@@ -119,8 +130,8 @@ def with_warc(lake: Lake, payloads: list[bytes], *, cycle: int = 1) -> tuple[Lak
         warc_member(url=url, record_id=f"urn:uuid:{place}", payload=payload)
         for place, (url, payload) in enumerate(zip(urls, payloads, strict=True))
     ]
-    path.write_bytes(b"".join(packed))
-    offsets = [sum(len(one) for one in packed[:place]) for place in range(len(packed))]
+    path.write_bytes(b"".join(one + behind for one in packed))
+    offsets = [sum(len(one + behind) for one in packed[:place]) for place in range(len(packed))]
     shared: dict[str, Sequence[object]] = {
         "url": urls,
         "record_id": [f"urn:uuid:{place}" for place in range(len(packed))],
@@ -131,8 +142,12 @@ def with_warc(lake: Lake, payloads: list[bytes], *, cycle: int = 1) -> tuple[Lak
     digests = [members.sha1(payload) for payload in payloads]
     captures = rows_of(
         "captures", **shared, url_surtkey=[f"test,a)/{place}" for place in range(len(packed))],
-        content_digest=digests, record_type=["response"] * len(packed),
+        content_digest=digests, record_type=["response"] * len(packed), fetch_time=[NOON] * len(packed),
+        fetch_status=[200] * len(packed),
     )  # fmt: skip
+    index = lake.root / "cdxj" / f"c{cycle:06d}" / "a.cdxj"
+    index.parent.mkdir(parents=True)
+    index.write_text("".join(map(index_line, captures.to_pylist())))
     contents = rows_of("contents", **shared, digest_key=keys_in(1, *range(len(packed))), digest=digests)
     adds = {
         "captures": [
@@ -143,4 +158,17 @@ def with_warc(lake: Lake, payloads: list[bytes], *, cycle: int = 1) -> tuple[Lak
         ],
         "contents": [runs.write_run(lake.root, "contents", cycle=cycle, partition=1, rows=contents)],
     }  # fmt: skip
-    return finish(lake, cycle, adds), path
+    return finish(lake, cycle, adds, counts=counts), path
+
+
+def index_line(row: dict[str, object]) -> str:
+    """Return the line of CDXJ for a row of captures."""
+    told = {
+        "url": row["url"],
+        "status": str(row["fetch_status"]),
+        "digest": row["content_digest"],
+        "length": str(row["warc_record_length"]),
+        "offset": str(row["warc_record_offset"]),
+        "filename": row["warc_filename"],
+    }
+    return f"{row['url_surtkey']} 20260101120000 {json.dumps(told)}\n"
