@@ -304,6 +304,13 @@ def _disagreements(settings: Settings) -> Iterator[str]:
                 f"{_origin(settings, blame)}: {low} = {_of(settings, low)} is more than {high} = "
                 f"{_of(settings, high)}; lower the one or raise the other"
             )
+    least, most = settings.recrawl.min_hours, settings.recrawl.max_days
+    if least > most * 24:
+        blame = "recrawl.min_hours" if "recrawl.min_hours" in settings.origins else "recrawl.max_days"
+        yield (
+            f"{_origin(settings, blame)}: recrawl.min_hours = {least} is more than recrawl.max_days = {most} "
+            f"({most * 24:g} hours); lower the one or raise the other"
+        )
     for name in ("filters.include", "filters.exclude"):
         for pattern in _of(settings, name):
             if why := _no_pattern(pattern):

@@ -74,6 +74,24 @@ def _network_table(value: dict[str, int]) -> dict[str, int]:
     return value
 
 
+def _counts(value: dict[str, int]) -> dict[str, int]:
+    for name, count in value.items():
+        if count < 0:
+            raise ValueError(f"{name} = {count} is below 0")
+    return value
+
+
+def _servers(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Addresses, with a port behind a colon or without; one of IPv6 with a port stands in brackets."""
+    for server in value:
+        found = re.fullmatch(r"\[(?P<bare>[^\]]+)\](:(?P<port>\d+))?|(?P<four>[^:]+):(?P<other>\d+)", server)
+        ipaddress.ip_address((found["bare"] or found["four"]) if found else server)
+        port = (found["port"] or found["other"]) if found else None
+        if port is not None and not 0 < int(port) < 65_536:
+            raise ValueError(f"{server!r}: a port is a number from 1 to 65535")
+    return value
+
+
 def _hosts_table(value: object) -> object:
     """A name's addresses are one text with commas between; a list of them may be given too."""
     if not isinstance(value, dict):
@@ -116,6 +134,8 @@ def _weights(value: tuple[float, ...]) -> tuple[float, ...]:
 Texts = Annotated[tuple[str, ...], BeforeValidator(_tupled)]
 Networks = Annotated[tuple[str, ...], BeforeValidator(_tupled), AfterValidator(_networks)]
 NetworkTable = Annotated[dict[str, int], AfterValidator(_network_table)]
+Counts = Annotated[dict[str, int], AfterValidator(_counts)]
+Servers = Annotated[tuple[str, ...], BeforeValidator(_tupled), AfterValidator(_servers)]
 HostTable = Annotated[dict[str, str], BeforeValidator(_hosts_table), AfterValidator(_addresses)]
 Weights = Annotated[tuple[float, ...], BeforeValidator(_tupled), AfterValidator(_weights)]
 Buckets = Annotated[int, AfterValidator(_power_of_two)]

@@ -22,10 +22,12 @@ from pipelines.setting_kinds import (
     YEAR_SECONDS,
     Buckets,
     Contact,
+    Counts,
     HostTable,
     Networks,
     NetworkTable,
     Section,
+    Servers,
     Texts,
     Weights,
     listing,
@@ -109,7 +111,7 @@ class Budget(Section):
     pages_per_domain_cycle: int = whole(
         0, 0, 10**9, "pages of one registrable domain in a cycle; 0 = no limit"
     )
-    labels: dict[str, int] = table(
+    labels: Counts = table(
         {}, 'requests in a cycle by seed label, a table, e.g. {"dk" = 100000}; others have no limit'
     )
 
@@ -237,7 +239,9 @@ class Dns(Section):
         {},
         'names that are not looked up: a table of name or *.suffix to address, e.g. {"*.test" = "127.0.0.1"}',
     )
-    servers: Texts = listing((), "addresses of the name servers, host or host:port; empty = the system's")
+    servers: Servers = listing(
+        (), "the name servers, ADDRESS, ADDRESS:PORT or [IPV6]:PORT each; empty = the system's"
+    )
     timeout_ms: int = whole(5_000, 100, 60_000, "time-out for one try")
     tries: int = whole(2, 1, 10, "tries of one look-up")
     concurrency: int = whole(64, 1, 10_000, "look-ups under way at once in one process")

@@ -193,6 +193,11 @@ BAD = {
     "a section that is a value": ("delay = 3", {}, "write [delay]"),
     "no TOML": ("[delay", {}, "my.toml: not valid TOML: "),
     "two that cross": ("", {"dns.ttl_floor_seconds": "500", "dns.ttl_ceiling_seconds": "400"}, "is more than"),
+    "hours beyond days": ("", {"recrawl.min_hours": "49", "recrawl.first_days": "1", "recrawl.max_days": "2"}, "min_hours = 49.0 is more than recrawl.max_days = 2.0 (48 hours)"),
+    "a budget below nothing": ("", {"budget.labels": '{"dk" = -1}'}, "dk = -1 is below 0"),
+    "a name server by name": ("", {"dns.servers": "foo:53"}, "'foo' does not appear to be an IPv4 or IPv6 address"),
+    "a port that is none": ("", {"dns.servers": "127.0.0.1:99999"}, "a port is a number from 1 to 65535"),
+    "a port that is none, IPv6": ("", {"dns.servers": "[::1]:0"}, "a port is a number from 1 to 65535"),
     "a pattern that is none": ("", {"filters.include": '["/ok*", "re:["]'}, "filters.include = 're:[' is no regular expression"),
     "a pattern too deep": ("", {"filters.exclude": '["re:' + "(" * 5_000 + '"]'}, "nested too deep"),
     "a rule that is none": ("", {"filters.rules_off": "extnsion"}, "'extnsion' is no rule; did you mean 'extension'?"),
@@ -207,6 +212,11 @@ def test_a_bad_value_is_one_sentence_with_place_value_and_bound(case: str, tmp_p
     said = refusal(tmp_path, text, overrides=overrides)
     assert told in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("server", ["127.0.0.1", "127.0.0.1:5353", "::1", "[::1]", "[2001:db8::1]:53"])
+def test_name_servers_are_addresses_perhaps_with_a_port(server: str) -> None:
+    assert load(environ={}, overrides={"dns.servers": server}).dns.servers == (server,)
 
 
 def test_a_file_that_is_missing_or_no_text_is_named(tmp_path: Path) -> None:
