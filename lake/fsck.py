@@ -331,10 +331,8 @@ def _beside(state: _Check) -> Iterator[Fault]:
         except ValueError as error:
             yield Fault(str(path), f"unreadable manifest ({error})")
     for name in inbox.pending(root):
-        try:
-            inbox.read(root, [name])
-        except LakeError as error:
-            yield Fault(str(state.lake.layout.inbox / name), str(error))
+        for what in inbox.faults(root, name):
+            yield Fault(str(state.lake.layout.inbox / name), what)
 
 
 def _shortened(numbers: list[int]) -> str:

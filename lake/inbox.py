@@ -76,7 +76,9 @@ def read(root: Path | str, names: Sequence[str]) -> pa.Table:
     tables = [SCHEMA.empty_table()]
     for name in names:
         try:
-            tables.append(pq.read_table(folder / name, partitioning=None).cast(SCHEMA))
+            rows = pq.read_table(folder / name, partitioning=None).cast(SCHEMA)
+            rows.validate(full=True)  # texts that are no UTF-8, which nothing else would tell
+            tables.append(rows)
         except FileNotFoundError:
             continue
         except (pa.ArrowInvalid, OSError, ValueError) as error:
@@ -85,6 +87,31 @@ def read(root: Path | str, names: Sequence[str]) -> pa.Table:
                 f"move it out of {folder} and add its URLs again"
             ) from error
     return pa.concat_tables(tables)
+
+
+def unfit(url: str | None, meta: str | None) -> str | None:
+    """Return why a row cannot be taken in, None if it can; `put` makes no such row, a damaged or foreign file may."""
+    if not url:
+        return "the URL is missing"
+    try:
+        sound = not meta or isinstance(json.loads(meta), dict)
+    except ValueError:
+        sound = False
+    return None if sound else "the metadata is no JSON object"
+
+
+def faults(root: Path | str, name: str) -> list[str]:
+    """Return what is wrong with a file that waits: it cannot be read, or rows cannot be taken in."""
+    try:
+        rows = read(root, [name]).select(["url", "meta"])
+    except DamagedFile as error:
+        return [str(error)]
+    reasons: dict[str, int] = {}
+    for batch in rows.to_batches(max_chunksize=65_536):
+        for url, meta in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if (why := unfit(url, meta)) is not None:
+                reasons[why] = reasons.get(why, 0) + 1
+    return [f"{count} rows are left out by the next cycle: {why}" for why, count in reasons.items()]
 
 
 def drain(root: Path | str, names: Sequence[str]) -> None:

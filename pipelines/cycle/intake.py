@@ -95,6 +95,9 @@ def _sifted(rows: pa.Table, policy: filters.FilterPolicy, taken: Taken) -> dict[
     quick = Quick(policy)
     columns = (rows[name].to_pylist() for name in ("url", "meta", "source"))
     for url, meta, source in zip(*columns, strict=True):
+        if (why := inbox.unfit(url, meta)) is not None:
+            taken.refuse(url or "", why)
+            continue
         wire = urls.wire(url)
         if wire is None:
             taken.refuse(url, "not an http(s) URL")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as quickly
@@ -331,3 +333,20 @@ def test_a_seed_whose_metadata_cannot_be_obeyed_is_refused_and_stops_nothing(tmp
         "exclude", "include", "stay", "max_depth",
     ]  # fmt: skip
     assert [row["url"] for row in chosen(opened)] == ["http://h4.test/"]
+
+
+def test_rows_of_a_damaged_inbox_file_are_refused_and_stop_nothing(tmp_path: Path) -> None:
+    lake = lake_with(tmp_path, [])
+    name = inbox.put(lake.root, [{"url": "http://h.test/"}], kind="seed", now_ms=NOW_MS)
+    told = [
+        (None, None),
+        ("http://h1.test/", "{no json}"),
+        ("http://h2.test/", "[1]"),
+        ("http://h3.test/", "{}"),
+    ]
+    rows = [{"url": url, "meta": meta, "source": "seed"} for url, meta in told]
+    pq.write_table(pa.Table.from_pylist(rows, schema=inbox.SCHEMA), lake.layout.inbox / name)
+    opened = planned(lake, settings())
+    found = opened.done("intake")
+    assert found is not None and (found["urls"], found["refused"]) == (1, 3)
+    assert [row["url"] for row in chosen(opened)] == ["http://h3.test/"]

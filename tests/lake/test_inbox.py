@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lake import inbox
@@ -81,3 +83,30 @@ def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "inbox" / name).write_bytes(b"rubbish")
     with pytest.raises(DamagedFile, match=rf"inbox file {name} cannot be read .* move it out of"):
         inbox.read(tmp_path, [name])
+
+
+@pytest.mark.parametrize(
+    ("url", "meta", "why"),
+    [
+        ("http://a.test/", None, None),
+        ("http://a.test/", "{}", None),
+        (None, None, "the URL is missing"),
+        ("", None, "the URL is missing"),
+        ("http://a.test/", "{no json}", "the metadata is no JSON object"),
+        ("http://a.test/", "[1]", "the metadata is no JSON object"),
+        ("http://a.test/", "", None),
+    ],
+)
+def test_rows_that_cannot_be_taken_in_are_counted_by_reason(
+    tmp_path: Path, url: str | None, meta: str | None, why: str | None
+) -> None:
+    name = inbox.put(tmp_path, [{"url": "b"}], kind="seed")
+    rows = pa.Table.from_pylist([{"url": url, "meta": meta, "source": "seed"}] * 2, schema=inbox.SCHEMA)
+    pq.write_table(rows, Layout(tmp_path).inbox / name)
+    assert inbox.faults(tmp_path, name) == ([f"2 rows are left out by the next cycle: {why}"] if why else [])
+    latin = pa.array([b"http://a.test/\xff"], pa.binary()).view(pa.string())
+    columns = [latin, *(pa.nulls(1, field.type) for field in list(inbox.SCHEMA)[1:])]
+    pq.write_table(pa.Table.from_arrays(columns, schema=inbox.SCHEMA), Layout(tmp_path).inbox / name)
+    assert "cannot be read" in inbox.faults(tmp_path, name)[0]
+    (Layout(tmp_path).inbox / name).write_bytes(b"rubbish")
+    assert "cannot be read" in inbox.faults(tmp_path, name)[0]
