@@ -234,7 +234,7 @@ CAPTURES = Table(
         ("warc_record_length", _I32, "bytes of the gzip member"),
         ("warc_segment", _S, "fetch partition, as text"),
         ("crawl", _S, "the cycle as text, cycle-000012"),
-        ("subset", _S, "warc (pages), robotstxt, crawldiagnostics (redirects, errors, failures)"),
+        ("subset", _S, "warc (pages and sitemaps: `kind` tells them apart), robotstxt, crawldiagnostics (redirects, errors, failures)"),
         ("cycle", _I32, "the cycle"),
         ("bucket", _I32, "bucket of the URL"),
         ("url_key", _I64, "see frontier_ready"),

@@ -193,11 +193,11 @@ class Lake:
         return self.read("captures", columns=columns, partitions=chosen)
 
     def pages(self, *, columns: list[str] | None = None, cycle: int | None = None) -> pa.Table:
-        """Return the captures of pages (subset "warc": no robots.txt, redirects or failures)."""
+        """Return the captures of answered pages: no robots.txt, sitemaps, redirects or failures."""
         chosen: dict[str, list[int | str]] = {"subset": ["warc"]}
         if cycle is not None:
             chosen["crawl"] = [crawl_name(cycle)]
-        return self.read("captures", columns=columns, partitions=chosen)
+        return self.read("captures", columns=columns, partitions=chosen, filter=pc.field("kind") == "page")
 
     def _adds(self, table: str) -> pa.Table:
         if table in _DERIVED and not made(self.layout, table):

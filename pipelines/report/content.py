@@ -22,7 +22,7 @@ from pipelines.report.picture import (
     title,
     whole,
 )  # fmt: skip
-from pipelines.report.tables import classes, counted, frame, of_cycle
+from pipelines.report.tables import PAGE, classes, counted, frame, of_cycle
 from pipelines.rules import dedup
 
 KB = 1_000
@@ -39,7 +39,7 @@ def types(lake: Lake, cycle: int | None = None, *, most: int = 10) -> pd.DataFra
     return frame(
         lake,
         f"""select coalesce(content_mime_detected, 'empty') type, count(*) pages, sum(body_bytes) / 1e6 megabytes
-            from captures where {of_cycle(cycle)} and subset = 'warc' group by 1 order by pages desc, 1 limit {int(most)}""",
+            from captures where {of_cycle(cycle)} and {PAGE} group by 1 order by pages desc, 1 limit {int(most)}""",
     )
 
 
@@ -63,7 +63,7 @@ def sizes(lake: Lake, cycle: int | None = None) -> pd.DataFrame:
     rows = frame(
         lake,
         f"""select {classes("coalesce(decoded_bytes, body_bytes)", SIZES, BIGGER)} size, count(*) pages
-            from captures where {of_cycle(cycle)} and subset = 'warc' and body_bytes is not null group by 1""",
+            from captures where {of_cycle(cycle)} and {PAGE} and body_bytes is not null group by 1""",
     )
     return pd.DataFrame({"size": names, "pages": counted(rows, names, key="size", value="pages")})
 
@@ -81,7 +81,7 @@ def charsets(lake: Lake, cycle: int | None = None, *, most: int = 10) -> pd.Data
     return frame(
         lake,
         f"""select content_charset charset, count(*) pages from captures
-            where {of_cycle(cycle)} and subset = 'warc' and content_charset <> ''
+            where {of_cycle(cycle)} and {PAGE} and content_charset <> ''
             group by 1 order by pages desc, 1 limit {int(most)}""",
     )
 
@@ -117,8 +117,8 @@ def duplicates(lake: Lake) -> pd.DataFrame:
     """Return a row a cycle: `cycle`, `new` payloads, `exact` duplicates (stored before, by digest), `share`."""
     rows = frame(
         lake,
-        """select cycle, sum(case when duplicate then 0 else 1 end) new, sum(case when duplicate then 1 else 0 end) exact
-           from captures where subset = 'warc' and outcome = 'ok' group by 1 order by 1""",
+        f"""select cycle, sum(case when duplicate then 0 else 1 end) new, sum(case when duplicate then 1 else 0 end) exact
+           from captures where {PAGE} group by 1 order by 1""",
     )
     rows["share"] = rows["exact"] / (rows["new"] + rows["exact"])
     return rows
@@ -151,7 +151,7 @@ def families(lake: Lake, *, most: int = 12) -> pd.DataFrame:
         lake,
         f"""select count(distinct url_key) copies, count(distinct host) hosts, min(url) url,
                    max(body_bytes) body_bytes, content_digest
-            from captures where subset = 'warc' and content_digest is not null
+            from captures where {PAGE} and content_digest is not null
             group by content_digest having count(distinct url_key) > 1
             order by copies desc, url limit {int(most)}""",
     )

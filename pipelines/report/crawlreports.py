@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from lake.files import publish, temporary
 from lake.schema import SHELVES
 from lake.snapshot import Lake
-from pipelines.report.tables import listed, of_cycle
+from pipelines.report.tables import PAGE, listed, of_cycle
 from pipelines.rules.outcome import ANSWERED, HOST_FAULTS, UNASKED, Outcome
 
 SHELVED = "({})".format(
@@ -45,7 +45,7 @@ def hosts(lake: Lake, cycle: int) -> pa.Table:
                    ready_urls remaining_ready, backlog_urls remaining_backlog, delay_ms, delay_reason, health
             from (select host, max(url_host_registered_domain) any_domain,
                          sum(case when request_ms is not null then 1 else 0 end) requests,
-                         sum(case when subset = 'warc' then 1 else 0 end) pages,
+                         sum(case when {PAGE} then 1 else 0 end) pages,
                          sum(case when duplicate then 1 else 0 end) duplicates,
                          sum(case when outcome = '{Outcome.ROBOTS_DENIED}' then 1 else 0 end) robots_denied,
                          sum(case when outcome not in {listed(sorted(ANSWERED | UNASKED | {Outcome.REDIRECT}))}

@@ -22,17 +22,17 @@ from pipelines.report.picture import (
     tall,
     title,
 )  # fmt: skip
-from pipelines.report.tables import classes, counted, frame, listed
+from pipelines.report.tables import PAGE, classes, counted, frame, listed
 from pipelines.rules.outcome import ANSWERED, UNASKED, Outcome
 
 SIZES = ((1, "0"), (2, "1"), (10, "2–9"), (100, "10–99"), (1_000, "100–1k"), (10_000, "1k–10k"))
 BIGGER = "> 10k"
 
 
-_HOSTS = """select hosts.host host, domain, coalesce(known_urls, 0) known, coalesce(got.pages, 0) pages,
+_HOSTS = f"""select hosts.host host, domain, coalesce(known_urls, 0) known, coalesce(got.pages, 0) pages,
                    coalesce(got.bytes, 0) bytes
             from hosts left join (select host, count(*) pages, sum(body_bytes) bytes from captures
-                                  where subset = 'warc' group by host) got on hosts.host = got.host"""
+                                  where {PAGE} group by host) got on hosts.host = got.host"""
 """Hosts with what was fetched of them, counted from the captures."""
 
 

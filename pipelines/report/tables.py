@@ -8,6 +8,9 @@ import pandas as pd
 
 from lake.snapshot import Lake, crawl_name
 
+PAGE = "subset = 'warc' and kind = 'page' and outcome = 'ok'"
+"""SQL: the captures that are pages, answered with content. Sitemaps lie in the subset warc too, and so do 304 answers."""
+
 
 def frame(lake: Lake, query: str) -> pd.DataFrame:
     """Return the rows of a query."""

@@ -21,7 +21,7 @@ from pipelines.report.picture import (
     title,
     whole,
 )
-from pipelines.report.tables import frame
+from pipelines.report.tables import PAGE, frame
 
 FIGURES = ("seen", *SHELVES, "hosts", "captures", "contents")
 TABLE_OF = {"seen": "seen", "hosts": "hosts", "captures": "captures", "contents": "contents"} | {
@@ -111,8 +111,8 @@ def plot_moves(found: pd.DataFrame, *, before: int, after: int) -> Picture:
 
 def grown_hosts(before: Lake, after: Lake, *, most: int = 12) -> pd.DataFrame:
     """Return the hosts with most new pages: `host`, `pages` gained, `known` URLs gained."""
-    query = """select hosts.host host, coalesce(got.pages, 0) pages, coalesce(known_urls, 0) known
-               from hosts left join (select host, count(*) pages from captures where subset = 'warc' group by host) got
+    query = f"""select hosts.host host, coalesce(got.pages, 0) pages, coalesce(known_urls, 0) known
+               from hosts left join (select host, count(*) pages from captures where {PAGE} group by host) got
                on hosts.host = got.host"""
     then, now = frame(before, query).set_index("host"), frame(after, query).set_index("host")
     found = now.sub(then.reindex(now.index).fillna(0)).astype("int64")

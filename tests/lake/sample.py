@@ -115,6 +115,7 @@ def with_warc(
     payloads: list[bytes],
     *,
     cycle: int = 1,
+    kind: str = "page",
     behind: bytes = b"",
     counts: dict[str, int] | None = None,
 ) -> tuple[Lake, Path]:
@@ -143,7 +144,7 @@ def with_warc(
     captures = rows_of(
         "captures", **shared, url_surtkey=[f"test,a)/{place}" for place in range(len(packed))],
         content_digest=digests, record_type=["response"] * len(packed), fetch_time=[NOON] * len(packed),
-        fetch_status=[200] * len(packed),
+        fetch_status=[200] * len(packed), kind=[kind] * len(packed),
     )  # fmt: skip
     index = lake.root / "cdxj" / f"c{cycle:06d}" / "a.cdxj"
     index.parent.mkdir(parents=True)

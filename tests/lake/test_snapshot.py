@@ -141,6 +141,12 @@ def test_captures_and_pages_by_cycle(tmp_path: Path) -> None:
     assert held.captures(cycle=2).num_rows == 0
 
 
+def test_a_sitemap_is_no_page(tmp_path: Path) -> None:
+    held, _ = with_warc(new_lake(tmp_path), [b"<urlset/>"], kind="sitemap")
+    assert held.captures().num_rows == 1
+    assert held.pages().num_rows == 0
+
+
 def test_a_path_with_spaces_and_letters_of_other_tongues_works(tmp_path: Path) -> None:
     folder = tmp_path / "my läke 100%"
     folder.mkdir()

@@ -153,16 +153,17 @@ def test_hosts_are_counted_once(crawled: Lake) -> None:
 
 
 def test_content_counts_every_page(crawled: Lake) -> None:
-    pages = crawled.rows("captures", "subset")["warc"]
+    pages = sum(last_cycle.ledger_row(crawled, cycle).counts["pages"] for cycle in (1, 2))
     assert content.types(crawled, most=100)["pages"].sum() == pages
     assert content.languages(crawled, most=100)["pages"].sum() <= crawled.rows("pages")
     doubles = content.duplicates(crawled)
     assert (
         doubles["exact"].sum()
         == crawled.sql(
-            "select count(*) n from captures where duplicate and outcome = 'ok' and subset = 'warc'"
+            "select count(*) n from captures where duplicate and outcome = 'ok' and kind = 'page'"
         )["n"][0].as_py()
     )
+    assert hosts.domains(crawled, most=100)["pages"].sum() == pages
     assert (content.families(crawled)["copies"] > 1).all()
     assert (content.near_families(crawled)["pages"] > 1).all()
 
@@ -262,6 +263,8 @@ def test_crawl_reports_hold_what_the_cycle_did(crawled: Lake, tmp_path: Path) ->
         assert csv.read_csv(csv_path).num_rows == pq.read_table(parquet_path).num_rows == rows
     captures = crawled.sql("select count(*) n from captures where cycle = 2")["n"][0].as_py()
     assert sum(pq.read_table(tmp_path / "status.parquet")["urls"].to_pylist()) == captures
+    pages = last_cycle.ledger_row(crawled, 2).counts["pages"]
+    assert sum(pq.read_table(tmp_path / "hosts.parquet")["pages"].to_pylist()) == pages
     assert sum(pq.read_table(tmp_path / "frontier.parquet")["urls"].to_pylist()) == crawled.rows("seen")
     assert (
         written["seeds"][0]
