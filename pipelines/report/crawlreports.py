@@ -18,6 +18,7 @@ from lake.schema import SHELVES
 from lake.snapshot import Lake
 from pipelines.report.tables import PAGE, listed, of_cycle
 from pipelines.rules.outcome import ANSWERED, HOST_FAULTS, UNASKED, Outcome
+from pipelines.rules.sources import SEEDS
 
 SHELVED = "({})".format(
     " union all ".join(
@@ -39,7 +40,8 @@ class CrawlReport:
 
 
 def hosts(lake: Lake, cycle: int) -> pa.Table:
-    """Return a row a host asked: requests, answers, refusals, failures, bytes; what waits, and its delay."""
+    """Return a row a host of which a URL was asked or refused: requests (0 = refused unasked), answers, refusals,
+    failures, bytes; what waits, and its delay."""
     return lake.sql(
         f"""select got.host host, any_domain domain, requests, pages, duplicates, robots_denied, failures, bytes,
                    ready_urls remaining_ready, backlog_urls remaining_backlog, delay_ms, delay_reason, health
@@ -100,8 +102,10 @@ def frontier(lake: Lake, cycle: int) -> pa.Table:
 
 
 def skipped(lake: Lake, cycle: int) -> pa.Table:
-    """Return a row a URL that was not fetched, with the reason: refused or unreachable in this cycle, or retired."""
+    """Return a row a URL that was not fetched, with the reason: refused or unreachable in this cycle, on a host that was
+    out of reach, or retired. What the window or a budget left, and what a cycle found itself, waits on its shelf."""
     kept = listed(sorted(UNASKED | HOST_FAULTS))
+    given = listed(sorted(SEEDS))
     return lake.sql(
         f"""select url, host, reason, detail, what from (
               select captures.url url, captures.host host, outcome reason, coalesce(shelved.detail, error) detail,
@@ -110,18 +114,25 @@ def skipped(lake: Lake, cycle: int) -> pa.Table:
                    on shelved.url_key = captures.url_key
               where {of_cycle(cycle)} and kind = 'page' and outcome in {kept}
               union all
+              select ready.url url, ready.host host, health reason,
+                     concat('host tried again from ', to_char(probe_at, '%Y-%m-%d %H:%M'), ' UTC') detail,
+                     'host out of reach' what
+              from frontier_ready ready join hosts on hosts.host = ready.host
+              where health <> 'ok' and probe_at is not null and (ready.added_cycle < {int(cycle)} or source in {given})
+                    and url_key not in (select url_key from captures where {of_cycle(cycle)} and kind = 'page')
+              union all
               select url, host, reason, detail, 'retired' what from frontier_retired
             ) order by reason, url"""
     )
 
 
 REPORTS = (
-    CrawlReport("hosts", "a row a host that was asked in the cycle", hosts),
+    CrawlReport("hosts", "a row a host of which the cycle asked or refused a URL", hosts),
     CrawlReport("status", "a row an HTTP status and outcome of the cycle", status),
     CrawlReport("mime", "a row a content type of the cycle", mime),
     CrawlReport("seeds", "a row a seed, with what became of it", seeds),
     CrawlReport("frontier", "a row a host and shelf: what waits", frontier),
-    CrawlReport("skipped", "a row a URL that was not fetched, with the reason", skipped),
+    CrawlReport("skipped", "a row a URL refused, out of reach or retired, with the reason", skipped),
 )
 
 

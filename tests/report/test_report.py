@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import lake
-from lake.schema import SHELVES
+from lake import commit
+from lake.files import write_data
+from lake.schema import BY_NAME, SHELVES
 from lake.snapshot import Lake
 from pipelines import config
 from pipelines.app import report_cmd
@@ -40,6 +43,7 @@ from pipelines.rules.outcome import Outcome
 from pipelines.toyweb import ToyWeb, serve_in_thread
 from tests.cycle import wheels
 from tests.extract.test_extract import Quiet
+from tests.lake.sample import rows_of
 
 
 @pytest.fixture(scope="module")
@@ -93,24 +97,32 @@ def test_no_host_was_asked_too_soon(crawled: Lake) -> None:
     assert slack["requests"].sum() == found["requests"].sum() - len(found)
 
 
-def test_a_host_asked_too_soon_is_seen(bare: Lake) -> None:
-    from lake import commit
-    from lake.files import write_data
-    from lake.schema import CAPTURES
-    from tests.lake.sample import rows_of
+def holding(
+    held: Lake, table: str, where: dict[str, int | str], /, *, cycle: int = 1, **columns: Sequence[object]
+) -> Lake:
+    """Return the lake with the rows given in a table, at a partition."""
+    spec = BY_NAME[table]
+    rows = rows_of(table, **columns)
+    add = write_data(held.layout.table(table), f"c{cycle:06d}/x.parquet", rows, spec, where)
+    return held.at({table: commit.commit_table(held.root, table, cycle=cycle, adds=[add], replace=None)})
 
-    rows = rows_of(
+
+def asked_three_times(bare: Lake) -> Lake:
+    return holding(
+        bare,
         "captures",
+        {"crawl": "cycle-000001", "subset": "warc"},
         url_surtkey=["a", "b", "c"],
         host=["h.test"] * 3,
         request_ms=[0, 1_100, 2_000],
         response_ms=[50, 100, 10],
         delay_ms=[1_000] * 3,
+        delay_reason=["floor"] * 3,
     )
-    where = {"crawl": "cycle-000001", "subset": "warc"}
-    add = write_data(bare.layout.table("captures"), "c000001/x.parquet", rows, CAPTURES, where)
-    version = commit.commit_table(bare.root, "captures", cycle=1, adds=[add], replace=None)
-    found = politeness.gaps(bare.at({"captures": version}))
+
+
+def test_a_host_asked_too_soon_is_seen(bare: Lake) -> None:
+    found = politeness.gaps(asked_three_times(bare))
     assert found.to_dict("records") == [
         {
             "host": "h.test",
@@ -272,6 +284,54 @@ def test_crawl_reports_hold_what_the_cycle_did(crawled: Lake, tmp_path: Path) ->
         > 0
     )
     assert all(row["reason"] for row in pq.read_table(tmp_path / "skipped.parquet").to_pylist())
+
+
+def test_urls_of_hosts_out_of_reach_are_skipped_with_the_reason(bare: Lake) -> None:
+    probe = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    names = ["dead.test", "slow.test", "well.test"]
+    held = holding(
+        bare,
+        "hosts",
+        {"bucket": 0},
+        host=names,
+        host_key=[1, 2, 3],
+        health=["dns_nxdomain", "http_5xx", "ok"],
+        probe_at=[probe, None, None],
+    )
+    paths = ["dead.test/tried", "dead.test/waits", "dead.test/found-just-now", "slow.test/", "well.test/"]
+    held = holding(
+        held,
+        "frontier_ready",
+        {"bucket": 0},
+        url_key=list(range(5)),
+        url=[f"http://{path}" for path in paths],
+        host=[path.partition("/")[0] for path in paths],
+        source=["link"] * 5,
+        added_cycle=[1, 1, 2, 1, 1],
+    )
+    held = holding(
+        held,
+        "captures",
+        {"crawl": "cycle-000002", "subset": "crawldiagnostics"},
+        cycle=2,
+        url_surtkey=["a"],
+        url_key=[0],
+        url=["http://dead.test/tried"],
+        host=["dead.test"],
+        kind=["page"],
+        outcome=["dns_nxdomain"],
+        error=["no such name"],
+    )
+    assert [tuple(row.values()) for row in crawlreports.skipped(held, 2).to_pylist()] == [
+        ("http://dead.test/tried", "dead.test", "dns_nxdomain", "no such name", "not asked in this cycle"),
+        (
+            "http://dead.test/waits",
+            "dead.test",
+            "dns_nxdomain",
+            "host tried again from 2026-01-02 03:04 UTC",
+            "host out of reach",
+        ),
+    ]
 
 
 def settings(root: Path) -> config.Settings:
