@@ -25,7 +25,7 @@ from pipelines.report.picture import (
     title,
     whole,
 )  # fmt: skip
-from pipelines.report.tables import frame, listed, of_cycle
+from pipelines.report.tables import frame, listed, of_cycle, paused
 from pipelines.rules.outcome import UNASKED, Outcome
 
 STAGES = {
@@ -168,10 +168,10 @@ def slowest_hosts(lake: Lake, cycle: int, *, most: int = 15) -> pd.DataFrame:
     `response_ms` (median), `delay_ms` (largest), `delay_reason` (its commonest cause)."""
     return frame(
         lake,
-        f"""select host, count(*) requests, sum(response_ms) / 1000.0 busy_s, sum(delay_ms) / 1000.0 pause_s,
+        f"""select host, count(*) requests, sum(response_ms) / 1000.0 busy_s, sum(pause_ms) / 1000.0 pause_s,
                    median(response_ms) response_ms, max(delay_ms) delay_ms,
                    first_value(delay_reason order by delay_ms desc) delay_reason
-            from captures where {of_cycle(cycle)} and request_ms is not null
+            from ({paused(cycle)})
             group by host order by busy_s + pause_s desc, host limit {int(most)}""",
     )
 

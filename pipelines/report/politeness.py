@@ -21,7 +21,7 @@ from pipelines.report.picture import (
     tall,
     title,
 )
-from pipelines.report.tables import classes, counted, frame, of_cycle
+from pipelines.report.tables import classes, counted, frame, of_cycle, paused
 
 SLACK = (
     (0, "too soon"), (10, "0–10 ms"), (100, "10–100 ms"), (1_000, "0.1–1 s"), (10_000, "1–10 s"), (60_000, "10–60 s"),
@@ -113,8 +113,8 @@ def reasons(lake: Lake, cycle: int | None = None) -> pd.DataFrame:
     return frame(
         lake,
         f"""select delay_reason, count(*) requests, count(distinct host) hosts,
-                   sum(delay_ms) / 3600000.0 hours, median(delay_ms) delay_ms
-            from captures where {of_cycle(cycle)} and request_ms is not null group by 1 order by requests desc, 1""",
+                   sum(pause_ms) / 3600000.0 hours, median(delay_ms) delay_ms
+            from ({paused(cycle)}) group by 1 order by requests desc, 1""",
     )
 
 

@@ -27,6 +27,14 @@ def of_cycle(cycle: int | None) -> str:
     return "true" if cycle is None else f"crawl = '{crawl_name(cycle)}'"
 
 
+def paused(cycle: int | None) -> str:
+    """Return SQL: a row a request, with `pause_ms` that it waited: 0 for a host's first of a cycle, whose pause was over."""
+    return f"""select host, response_ms, delay_ms, delay_reason,
+                      case when lag(request_ms) over (partition by host, crawl order by request_ms) is null
+                           then 0 else delay_ms end pause_ms
+               from captures where {of_cycle(cycle)} and request_ms is not null"""
+
+
 def listed(values: Sequence[str]) -> str:
     """Return texts as an SQL list.
 

@@ -136,6 +136,13 @@ def test_a_host_asked_too_soon_is_seen(bare: Lake) -> None:
     ]
 
 
+def test_nobody_waits_before_a_hosts_first_request(bare: Lake) -> None:
+    held = asked_three_times(bare)
+    assert politeness.reasons(held)["hours"].tolist() == pytest.approx([2_000 / 3_600_000])
+    slowest = last_cycle.slowest_hosts(held, 1)
+    assert slowest[["requests", "busy_s", "pause_s"]].to_numpy().tolist() == [[3, 0.16, 2.0]]
+
+
 def test_shelves_waits_and_bands_count_every_url(crawled: Lake) -> None:
     found = frontier.shelves(crawled)
     assert found["cycle"].tolist() == [1, 2]
