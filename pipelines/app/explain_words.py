@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.app.words import again, duration_words, size_words, time_words
 from pipelines.explain.hosts import pause_words
 from pipelines.explain.prospects import failed_words, later_words, ms, retired_words
+from pipelines.rules import urls
 from pipelines.rules.outcome import MEANING, Outcome
 from pipelines.rules.yields import Quarantine, Quarantines
 
@@ -292,12 +293,26 @@ def host_headline(host: HostView, now_ms: int) -> str:
     first = next(iter(host.blocks), None)
     if first and first.until_ms:
         return f"Idle until {at(first.until_ms, now_ms)}: {first.words}."
-    silent = next((site for site in row["robots"] or () if site["state"] == "unreachable"), None)
-    if silent and ms(silent["expires_at"]) > now_ms:
-        return f"Idle until {at(silent['expires_at'], now_ms)}: robots.txt of {silent['site']} cannot be had, so nothing is asked."
     if not host.waiting.num_rows:
         return "Idle: none of its URLs is due."
-    return f"Well: the next cycle has {host.waiting.num_rows:,} URLs of it to choose from, and room for {host.given:,}."
+    silent = _silent_until(row, now_ms)
+    sites = [urls.site_of(url) for url in host.waiting["url"].to_pylist()]
+    if all(site in silent for site in sites):
+        site = min(sites, key=lambda one: silent[one])
+        return (
+            f"Idle until {at(silent[site], now_ms)}: robots.txt of {site} cannot be had, so nothing is asked."
+        )
+    open_ = sum(site not in silent for site in sites)
+    rest = (
+        f" ({len(sites) - open_:,} more wait for the robots.txt of their port)" if open_ < len(sites) else ""
+    )
+    return f"Well: the next cycle has {open_:,} URLs of it to choose from{rest}, and room for {host.given:,}."
+
+
+def _silent_until(row: dict[str, Any], now_ms: int) -> dict[str, int]:
+    """Return the host's sites (scheme and port) whose robots.txt cannot be had, with when it is asked for again, ms."""
+    unread = (site for site in row["robots"] or () if site["state"] == "unreachable")
+    return {site["site"]: ms(site["expires_at"]) for site in unread if ms(site["expires_at"]) > now_ms}
 
 
 def host_lines(host: HostView, now_ms: int) -> Iterator[Line]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from pipelines.cycle import allot, plan, resolve
 from pipelines.cycle import open as opening
 from pipelines.cycle.turn import Turn
 from pipelines.explain import reads
-from pipelines.explain.hosts import host_table
+from pipelines.explain.hosts import HostView, host_table
 from pipelines.explain.url import UrlView, explain_url, host_now
 from pipelines.net import warc
 from pipelines.plugins import SCORERS
@@ -140,6 +141,21 @@ def test_hosts_that_cannot_be_asked_say_until_when(crawled: Crawl) -> None:
         view, now = host_now(crawled.lake, crawled.settings, row["host"])
         assert explain_words.host_headline(view, now).startswith("Idle until ")
         assert view.given == 0
+
+
+@pytest.mark.parametrize(
+    ("due", "words"),
+    [
+        ([], "Idle: none of its URLs is due."),
+        (["https://a.test/"], "Idle until 1970-01-01 00:01:00 UTC"),
+        (["https://a.test/", "http://a.test/", "http://a.test/x"], "Well: the next cycle has 2 URLs of it"),
+    ],
+)
+def test_a_host_is_idle_only_if_every_site_with_due_urls_is_out_of_reach(due: list[str], words: str) -> None:
+    later = datetime.fromtimestamp(60, UTC)
+    row = {"robots": [{"site": "https://a.test", "state": "unreachable", "expires_at": later}]}
+    view = HostView("a.test", row, pa.table({"url": pa.array(due, pa.string())}), None, 5, ())
+    assert explain_words.host_headline(view, 1_000).startswith(words)
 
 
 def test_every_host_can_be_told_and_listed(crawled: Crawl) -> None:
