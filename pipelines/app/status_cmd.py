@@ -8,7 +8,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ COUNTS = ("planned", "requests", "pages", "duplicates", "new_urls")
 CYCLES = 5
 EPOCH = date(1970, 1, 1)
 EXACT_ROWS, EXACT_FILES = 500_000, 500
-"""URLs on the later shelf, and files, up to which it is read, so that days are told exactly: a fifth of a second."""
+"""Rows of a table, and files, up to which it is read, so that days are told exactly: a fifth of a second."""
 DAY_MS = 86_400_000
 TERMS = (("overdue", -1), ("today", 0), ("tomorrow", 1), ("in 2-7 days", 7), ("in 8-30 days", 30))
 """When something is due, and the last day of that term, counted from today; what is later is "later"."""
@@ -58,17 +58,20 @@ def run(settings: Settings, *, as_json: bool, watch: bool = False) -> None:
 
 
 def status(lake: Lake, *, now_ms: int | None = None) -> dict[str, Any]:
-    """Return what a lake holds, as plain values, from Delta logs and file sizes; of data files only a small later shelf is read.
+    """Return what a lake holds, as plain values, from Delta logs and file sizes; of data files only a small
+    later shelf and few hosts are read.
 
     `next_due_day`: the earliest day on which something of the shelf `later` is due; None = nothing waits there.
-    `due`: how many are due by when. `open_cycle`: one that is opened and not committed. `last_cycle`: None before
+    `due`: how many are due by when. `held_urls`: ready ones on hosts that are out of reach, `held_until` the first of
+    these is tried again; 0 in a lake of too many hosts. `open_cycle`: one that is opened and not committed. `last_cycle`: None before
     the first. `failures`: of the last cycles together, by outcome.
     """
     rows = ledger.recent(lake.root, CYCLES + 1)
     done = [row for row in rows if row.state == COMMITTED][-CYCLES:]
     writer = lease.held_by(lake.layout.lease)
     days = due_days(lake)
-    today = (time.time_ns() // 1_000_000 if now_ms is None else now_ms) // DAY_MS
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    held, until = held_back(lake, now)
     return {
         "lake": str(lake.root),
         "cycles": lake.cycle,
@@ -79,7 +82,9 @@ def status(lake: Lake, *, now_ms: int | None = None) -> dict[str, Any]:
         "contents": lake.rows("contents"),
         "inbox_files": len(inbox.pending(lake.root)),
         "next_due_day": str(EPOCH + timedelta(days=min(days))) if days else None,
-        "due": due(days, today),
+        "due": due(days, now // DAY_MS),
+        "held_urls": held,
+        "held_until": until.isoformat() if until else None,
         "writer": writer.sentence("the lake") if writer else None,
         "open_cycle": _open(lake, rows),
         "bytes": {table.name: lake.size(table.name) for table in TABLES if table.name in lake.versions},
@@ -91,6 +96,36 @@ def status(lake: Lake, *, now_ms: int | None = None) -> dict[str, Any]:
     }
 
 
+def held_back(lake: Lake, now_ms: int) -> tuple[int, datetime | None]:
+    """Return how many ready URLs lie on hosts that are out of reach, and when the first of these is tried again.
+
+    (0, None) where none do, and where the hosts are too many to be read.
+    """
+    files = lake.files("hosts")
+    if not _few(files):
+        return 0, None
+    held, soonest, now = 0, None, datetime.fromtimestamp(now_ms / 1_000, UTC)
+    for file in files:
+        for row in _held_in(file, now).to_pylist():
+            held += row["ready_urls"]
+            soonest = min(soonest or row["probe_at"], row["probe_at"])
+    return held, soonest
+
+
+def _held_in(file: DataFile, now: datetime) -> pa.Table:
+    try:
+        with pq.ParquetFile(file.path) as reader:
+            rows = reader.read(columns=["ready_urls", "probe_at"])
+    except (FileNotFoundError, pa.ArrowInvalid):
+        return pa.table({})  # as with the days
+    waits = pc.and_(pc.greater(rows["probe_at"], pa.scalar(now)), pc.greater(rows["ready_urls"], 0))
+    return rows.filter(pc.fill_null(waits, False))
+
+
+def _few(files: list[DataFile]) -> bool:
+    return len(files) <= EXACT_FILES and sum(file.rows for file in files) <= EXACT_ROWS
+
+
 def due_days(lake: Lake) -> dict[int, int]:
     """Return how many URLs of the shelf `later` are due on each day since 1970-01-01 UTC.
 
@@ -98,7 +133,7 @@ def due_days(lake: Lake) -> dict[int, int]:
     large few days share a file, and the file's own day is told, up to six days before a URL's.
     """
     files = lake.files("frontier_later")
-    exact = len(files) <= EXACT_FILES and sum(file.rows for file in files) <= EXACT_ROWS
+    exact = _few(files)
     days = Counter[int]()
     for file in files:
         known = _days_in(file) if exact else Counter[int]()
@@ -202,9 +237,12 @@ def _table(cycles: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
 
 def _due(found: dict[str, Any]) -> str:
     terms = [f"{count:,} {term}" for term, count in found["due"].items()]
-    ready = found["shelves"]["ready"]
-    if ready:
-        terms.insert(0, f"{ready:,} now (ready)")
+    ready, held = found["shelves"]["ready"], found["held_urls"]
+    if held:
+        until = time_words(datetime.fromisoformat(found["held_until"]))
+        terms.insert(0, f"{held:,} ready on hosts out of reach, tried again from {until} on")
+    if ready > held:
+        terms.insert(0, f"{ready - held:,} now (ready)")
     if found["inbox_files"] and not terms:
         return "what lies in the inbox, in the next cycle"
     return ", ".join(terms) if terms else f"nothing waits; {again('seeds', 'add')} brings seeds"

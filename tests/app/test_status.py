@@ -66,6 +66,29 @@ def test_days_that_share_a_file_are_told_apart(tmp_path: Path, monkeypatch: pyte
     assert status_cmd.due_days(lake) == {TODAY: 3}, "a file that is gone is told by its day"
 
 
+@pytest.mark.parametrize(
+    ("probes", "words"),
+    [
+        ([60_000, 30_000], "5 ready on hosts out of reach, tried again from 2"),
+        ([60_000, None], "3 now (ready), 2 ready on hosts out of reach"),
+        ([-60_000, None], "5 now (ready)"),
+    ],
+)
+def test_ready_urls_of_hosts_out_of_reach_are_not_due_now(
+    tmp_path: Path, probes: list[int | None], words: str
+) -> None:
+    lake, keys = new_lake(tmp_path), keys_in(1, 1, 2, 3, 4, 5)
+    times = [
+        None if one is None else dt.datetime.fromtimestamp((NOW_MS + one) / 1_000, dt.UTC) for one in probes
+    ]
+    rows = rows_of("hosts", host=["a.test", "b.test"], host_key=[1, 2], ready_urls=[2, 3], probe_at=times)
+    path = lake.layout.data_path("hosts", 1, 0)
+    hosts = write_data(lake.layout.table("hosts"), path, rows, BY_NAME["hosts"], {"bucket": 0})
+    ready = shelf_add(lake, "ready", 1, 1, keys)
+    found = status_cmd.status(finish(lake, 1, {"hosts": [hosts], "frontier_ready": [ready]}), now_ms=NOW_MS)
+    assert dict(status_cmd.lines(found))["due"].startswith(words)
+
+
 def test_what_failed_is_told_with_its_meaning(tmp_path: Path) -> None:
     rows = [
         ledger.LedgerRow(1, ledger.COMMITTED, outcomes={"ok": 5, "http_404": 2, "redirect": 1}),
