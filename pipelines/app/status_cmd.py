@@ -85,7 +85,7 @@ def status(lake: Lake, *, now_ms: int | None = None) -> dict[str, Any]:
         "due": due(days, now // DAY_MS),
         "held_urls": held,
         "held_until": until.isoformat() if until else None,
-        "writer": writer.sentence("the lake") if writer else None,
+        "writer": _writer(writer) if writer else None,
         "open_cycle": _open(lake, rows),
         "bytes": {table.name: lake.size(table.name) for table in TABLES if table.name in lake.versions},
         "warc_bytes": folder_bytes(lake.root / "warc"),
@@ -94,6 +94,12 @@ def status(lake: Lake, *, now_ms: int | None = None) -> dict[str, Any]:
         "last_cycle": _cycle(done[-1]) if done else None,
         "last_cycles": [_cycle(row) for row in done],
     }
+
+
+def _writer(held: lease.Holder) -> dict[str, Any]:
+    times = {"since": held.since_ms, "until": held.expires_ms}
+    told = {name: datetime.fromtimestamp(ms / 1_000, UTC).isoformat() for name, ms in times.items()}
+    return {"holder": held.holder, "host": held.host, "pid": held.pid, **told}
 
 
 def held_back(lake: Lake, now_ms: int) -> tuple[int, datetime | None]:
@@ -196,7 +202,7 @@ def lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         end = f"it runs: {again('status', '--watch')}" if found["writer"] else f"{again('cycle')} finishes it"
         yield "open", f"cycle {found['open_cycle']} is not committed; {end}"
     if found["writer"]:
-        yield "writer", found["writer"]
+        yield "writer", _writer_words(found["writer"])
     if found["last_cycle"] is None:
         yield "last cycle", f"none yet; {again('cycle')} runs the first"
         return
@@ -212,9 +218,21 @@ def lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "", f"{count:>9,}  {name:<18} {MEANING[Outcome(name)]}"
 
 
+def _writer_words(writer: dict[str, Any]) -> str:
+    since, until = (_iso_words(writer[name]) for name in ("since", "until"))
+    return f"the lake is held by {writer['holder']} (host {writer['host']}, process {writer['pid']}) since {since} until {until}"
+
+
+def _iso_words(moment: str) -> str:
+    return time_words(datetime.fromisoformat(moment))
+
+
 def _last(cycle: dict[str, Any]) -> Iterator[tuple[str, str]]:
     counts = ", ".join(f"{cycle[name]:,} {name.replace('_', ' ')}" for name in COUNTS)
-    yield "last cycle", f"{cycle['cycle']}, {cycle['committed_at']}: {counts}"
+    yield (
+        "last cycle",
+        f"{cycle['cycle']}, {_iso_words(cycle['committed_at'])}: {counts}",
+    )
     yield "outcomes", outcome_words(cycle["outcomes"], most=40)
     steps = ", ".join(f"{name} {duration_words(value)}" for name, value in cycle["seconds"].items())
     yield "time", f"{duration_words(sum(cycle['seconds'].values()))} ({steps})"
@@ -239,7 +257,7 @@ def _due(found: dict[str, Any]) -> str:
     terms = [f"{count:,} {term}" for term, count in found["due"].items()]
     ready, held = found["shelves"]["ready"], found["held_urls"]
     if held:
-        until = time_words(datetime.fromisoformat(found["held_until"]))
+        until = _iso_words(found["held_until"])
         terms.insert(0, f"{held:,} ready on hosts out of reach, tried again from {until} on")
     if ready > held:
         terms.insert(0, f"{ready - held:,} now (ready)")
@@ -260,7 +278,7 @@ def _cycle(row: LedgerRow) -> dict[str, Any]:
     seconds = {name: round(value, 3) for name, value in row.seconds.items()}
     told = {
         "cycle": row.cycle,
-        "committed_at": time_words(row.written_at),
+        "committed_at": row.written_at.isoformat(),
         **counts,
         "outcomes": row.outcomes,
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lake import ledger
+from lake import lease, ledger
 from lake.files import write_data
 from lake.schema import BY_NAME, TABLES
 from lake.snapshot import Lake
@@ -98,6 +98,18 @@ def test_what_failed_is_told_with_its_meaning(tmp_path: Path) -> None:
     assert found["failures"] == {"dns_timeout": 9, "http_404": 3}
     told = [words for _, words in status_cmd.lines(found)]
     assert any("dns_timeout" in words and "no name server answered in time" in words for words in told)
+
+
+def test_times_are_iso_in_the_data_and_words_in_the_lines(tmp_path: Path) -> None:
+    lake = grown(tmp_path)
+    with lease.Lease.acquire(lake.layout.lease, holder="someone@here"):
+        found = status_cmd.status(lake)
+    assert dt.datetime.fromisoformat(found["last_cycle"]["committed_at"]).tzinfo is not None
+    since, until = (dt.datetime.fromisoformat(found["writer"][name]) for name in ("since", "until"))
+    assert since < until and found["writer"]["holder"] == "someone@here"
+    told = dict(status_cmd.lines(found))
+    assert told["writer"].startswith("the lake is held by someone@here (host ")
+    assert " ago): 0 planned" in told["last cycle"]
 
 
 def test_an_open_cycle_is_seen_before_its_row_is_in_the_ledger(tmp_path: Path) -> None:
