@@ -168,7 +168,11 @@ def seeds_scan(
 @app.command()
 def status(
     watch: Annotated[
-        bool, typer.Option("--watch", help="Follow the cycle that runs, until it ends or Ctrl-C.")
+        bool,
+        typer.Option(
+            "--watch",
+            help="Follow the cycle that runs, until it ends or Ctrl-C; with --json, an object a line.",
+        ),
     ] = False,
     lake: Lake = None,
     conf: Conf = None,

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 def show(settings: Settings, name: str | None, *, changed: bool, as_json: bool, as_toml: bool) -> None:
     """Print each value and where it came from; of one setting or section, its meaning too."""
+    if as_toml and as_json:
+        raise Misuse("--toml --json: it is printed as the one or the other; leave one out")
     if as_toml:
         print(to_toml(settings), end="")
         return

@@ -25,6 +25,8 @@ def cycles_of(text: str | None, *, last: int) -> list[int] | None:
     if found is None:
         raise Misuse(f"--cycle {text}: name a cycle (3), a range (2-5), last or all")
     low, high = int(found[1]), int(found[2] or found[1])
+    if low > high:
+        raise Misuse(f"--cycle {text}: the first is after the last; a range is named as {high}-{low}")
     if not 1 <= low <= high <= last:
         raise Misuse(f"--cycle {text}: committed are the cycles 1 to {last}")
     return list(range(low, high + 1))

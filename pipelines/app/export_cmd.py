@@ -23,6 +23,8 @@ from pipelines.failure import Misuse
 ENDINGS = (*((one, ending) for one, ending in SUFFIX.items()), ("jsonl", ".ndjson"))
 """Formats by the ends of file names."""
 
+STDOUT = (Path("-"), Path("/dev/stdout"))
+
 if TYPE_CHECKING:
     from lake import Lake
     from pipelines.config import Settings
@@ -43,6 +45,8 @@ def run(
 
     to: None = as the ending of `out` says. A link is followed; what is no file (a pipe, a device) is written to as it is.
     """
+    if as_json and out in STDOUT:
+        raise Misuse(f"--out {out} --json: standard output takes the rows or the object; leave one out")
     said, to = to, format_of(to, out)
     held, selection = _selection(place(settings, make=False), what, cycle, where, columns, to)
     path = out or Path(f"{what}{SUFFIX[to]}")
@@ -54,7 +58,9 @@ def run(
     if path.exists() and not path.is_file():
         _refuse_stream(path, to)
         with path.open("wb") as sink:
-            _export(held, selection, to, sink)
+            done = _export(held, selection, to, sink)
+        if as_json:
+            print(_object(path, done, size=None))
         return
     final = _outside(path.resolve(), held)
     if said is None:
@@ -65,11 +71,15 @@ def run(
         publish(tmp, final)
     size = path.stat().st_size
     if as_json:
-        print(json.dumps({"file": str(path), "rows": done.rows, "originals": done.originals, "bytes": size}))
+        print(_object(path, done, size=size))
         return
     noun = "records" if to in ("warc", "wacz") else "rows"
     more = f" and {done.originals:,} originals of duplicates among them" if done.originals else ""
     print(f"{done.rows:,} {noun}{more}: {path} ({size / 1e6:,.1f} MB)")
+
+
+def _object(path: Path, done: Exported, *, size: int | None) -> str:
+    return json.dumps({"file": str(path), "rows": done.rows, "originals": done.originals, "bytes": size})
 
 
 def _selection(
@@ -77,15 +87,28 @@ def _selection(
 ) -> tuple[Lake, Selection]:
     if what not in WHATS:
         raise Misuse(f"export {what}: what can be exported are {', '.join(WHATS)}")
-    if columns and to in ("warc", "wacz"):
+    if columns is not None and to in ("warc", "wacz"):
         raise Misuse(f"--columns: a {to} holds whole records; leave the option out")
+    if where is not None and not where.strip():
+        raise Misuse("--where '': a condition in SQL is wanted; leave the option out for every row")
     cycles = cycles_of(cycle, last=newest.cycle)
-    names = tuple(name.strip() for name in columns.split(",") if name.strip()) if columns else None
+    names = None if columns is None else _names(columns)
     if what == "hosts" and cycles is not None:
         if len(cycles) > 1:
             raise Misuse(f"--cycle {cycle}: hosts are as one cycle left them; name one cycle")
         return lake.open(newest.root, cycle=cycles[0]), Selection(what, None, where, names)
     return newest, Selection(what, tuple(cycles) if cycles is not None else None, where, names)
+
+
+def _names(columns: str) -> tuple[str, ...]:
+    """Return the names that an option lists; raises Misuse where there are none, or one twice."""
+    names = tuple(name.strip() for name in columns.split(",") if name.strip())
+    if not names:
+        raise Misuse(f"--columns '{columns}': names of columns are wanted; leave the option out for all")
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise Misuse(f"--columns {columns}: {twice} is named twice")
+    return names
 
 
 def format_of(to: str | None, out: Path | None) -> str:

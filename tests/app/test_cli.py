@@ -54,6 +54,7 @@ MISTYPED = {
     "seeds add nowhere.txt": "neither a file nor a URL",
     "seeds add ftp://a.example/": "not an http or https URL",
     "conf show delai": "did you mean delay?",
+    "conf show --toml --json": "printed as the one or the other",
     "conf sho": "did you mean 'show'?",
     "toyweb --hosts 0": "1 to 100,000 hosts",
     "toyweb --port 70000": "0 to 65,535",

@@ -31,6 +31,11 @@ def test_what_names_no_cycle_is_refused(text: str) -> None:
         cycles_of(text, last=9)
 
 
+def test_a_range_the_wrong_way_round_is_told() -> None:
+    with pytest.raises(Misuse, match="the first is after the last; a range is named as 2-3"):
+        cycles_of("3-2", last=9)
+
+
 def test_no_cycle_can_be_named_before_the_first() -> None:
     assert cycles_of(None, last=0) is None
     with pytest.raises(Misuse, match="no cycle is committed yet"):

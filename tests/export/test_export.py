@@ -272,6 +272,12 @@ def test_the_ending_of_the_name_is_the_format(crawled: Lake, tmp_path: Path) -> 
     assert records((tmp_path / "F.WARC.GZ").read_bytes())[0].rec_headers["WARC-Filename"] == "F.WARC.GZ"
 
 
+def test_the_object_tells_of_what_went_to_a_device(crawled: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    run(crawled.root, "hosts", to="csv", out=Path("/dev/null"), as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"file": "/dev/null", "rows": crawled.rows("hosts"), "originals": 0, "bytes": None}
+
+
 def test_only_files_outside_the_lake_are_replaced(crawled: Lake, tmp_path: Path) -> None:
     pipe, file, link = tmp_path / "pipe", tmp_path / "kept.csv", tmp_path / "link.csv"
     os.mkfifo(pipe)
@@ -308,6 +314,10 @@ def test_a_failed_export_leaves_no_file(crawled: Lake, tmp_path: Path) -> None:
         ("pages", {"to": "parquet", "out": Path("-")}, "cannot go to standard output"),
         ("pages", {"to": "parquet", "out": Path("pages.csv")}, "ends like csv"),
         ("pages", {"to": "warc", "out": Path("pages.warc")}, r"name it pages\.warc\.gz"),
+        ("pages", {"to": "csv", "out": Path("-"), "as_json": True}, "takes the rows or the object"),
+        ("pages", {"where": " "}, "a condition in SQL is wanted"),
+        ("pages", {"columns": ","}, "names of columns are wanted"),
+        ("pages", {"columns": "url,host, url"}, "url is named twice"),
         ("pages", {"out": Path("/dev/null")}, "a parquet cannot go to what is no file"),
         ("pages", {"out": Path("/")}, "that is a folder"),
     ],
