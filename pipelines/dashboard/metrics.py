@@ -38,7 +38,7 @@ def _one(value: Callable[[Watcher], float]) -> Callable[[Watcher], Values]:
 
 FIGURES = (
     Figure(
-        "noria_requests_total", "URLs settled, by outcome (robots_denied and url_refused cost no request).",
+        "noria_requests_total", "Requests, for robots.txt and sitemaps too, by outcome (robots_denied and url_refused cost none).",
         "outcome", lambda seen: {name: float(count) for name, count in seen.totals.outcomes().items()},
     ),
     Figure("noria_pages_total", "Pages stored with a 2xx answer.", "", _one(lambda seen: seen.totals["pages"])),

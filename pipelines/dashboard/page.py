@@ -153,7 +153,7 @@ def _times() -> DatetimeTickFormatter:
 
 def _bars(source: ColumnDataSource) -> Any:
     plot: Any = figure(
-        title="Outcomes", width=WIDTH, height=HEIGHT, y_range=FactorRange(), x_range=DataRange1d(start=0, range_padding=0.3), x_axis_label="URLs settled", y_axis_label="outcome",
+        title="Outcomes", width=WIDTH, height=HEIGHT, y_range=FactorRange(), x_range=DataRange1d(start=0, range_padding=0.3), x_axis_label="requests and refusals", y_axis_label="outcome",
         tools="", toolbar_location=None,
     )  # fmt: skip
     plot.hbar(y="outcome", right="count", height=0.7, source=source, color="#2a78b8")
