@@ -156,7 +156,7 @@ class DaskRunner:
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
+def interrupts_ignored() -> Iterator[None]:
     """Children started meanwhile ignore Ctrl-C: the driver alone decides what it means."""
     try:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -240,7 +240,7 @@ def _local(workers: int, memory_bytes: int, dashboard_port: int) -> DaskRunner:
     from distributed import Client, LocalCluster
 
     count = workers or len(os.sched_getaffinity(0))
-    with _interrupts_ignored(), warnings.catch_warnings():
+    with interrupts_ignored(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Port .* is already in use")
         cluster = LocalCluster(
             n_workers=count,

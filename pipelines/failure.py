@@ -13,3 +13,9 @@ class Misuse(Failure):
     """It was asked for in a way that cannot work: a wrong option, setting or file."""
 
     exit_code = 2
+
+
+class Stopped(Failure):
+    """The user stopped it (Ctrl-C)."""
+
+    exit_code = 130

@@ -13,10 +13,9 @@ from types import TracebackType
 import typer
 import typer.main
 
-from pipelines.failure import Failure
+from pipelines.failure import Failure, Stopped
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-INTERRUPTED = 130
 NOT_WHOLE = "Input should be a valid integer, unable to parse string as an integer"
 
 
@@ -31,7 +30,7 @@ def run(app: typer.Typer, argv: list[str]) -> int:
     except typer.TyperException as misuse:
         return _tell(_usage(misuse), getattr(misuse, "exit_code", 2), debug=debug)
     except (KeyboardInterrupt, typer.Abort):
-        return _tell("stopped", INTERRUPTED, debug=False)
+        return _tell("stopped", Stopped.exit_code, debug=False)
     except BrokenPipeError:
         return _quiet_pipe()
     except UnicodeEncodeError:
@@ -43,9 +42,14 @@ def run(app: typer.Typer, argv: list[str]) -> int:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Turn what the lake and the machine refuse into a Failure that says so."""
+    """Turn what the lake and the machine refuse into a Failure that says so, and a Ctrl-C that nobody heard into Stopped.
+
+    The parser would make exit code 130 of that one, and say nothing.
+    """
     try:
         yield
+    except KeyboardInterrupt as stop:
+        raise Stopped("stopped") from stop
     except (Failure, BrokenPipeError):
         raise
     except OSError as error:

@@ -14,6 +14,7 @@ from pipelines.app.lakes import place
 from pipelines.app.progress import Bar
 from pipelines.app.words import again, program
 from pipelines.extract.graph import ExtractReport, run_extract
+from pipelines.failure import Stopped
 
 if TYPE_CHECKING:
     from pipelines.config import Settings
@@ -36,12 +37,15 @@ def run(settings: Settings, cycle: str | None, *, as_json: bool) -> None:
     """Extract the cycles and say what was done."""
     held = place(settings, make=False)
     with Bar("extract", "WARC files") as bar:
-        report = run_extract(
-            Path(settings.lake.path),
-            settings,
-            reporter=_Reporter(bar),
-            cycles=cycles_of(cycle, last=held.cycle),
-        )
+        try:
+            report = run_extract(
+                Path(settings.lake.path),
+                settings,
+                reporter=_Reporter(bar),
+                cycles=cycles_of(cycle, last=held.cycle),
+            )
+        except KeyboardInterrupt as stop:
+            raise Stopped(f"stopped; what was read is kept, {again('extract')} goes on there") from stop
     if as_json:
         print(json.dumps(asdict(report)))
     else:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from lake import inbox, snapshot, staging
-from pipelines.cluster import Task, TaskLost, Work
+from pipelines.cluster import Task, TaskLost, Work, interrupts_ignored
 from pipelines.config import Settings
 from pipelines.cycle import graph, open
 from pipelines.cycle.frontier import column
@@ -45,7 +45,9 @@ class ProcessRunner:
         self, step: str, cycle: int, work: Work, tasks: Sequence[Task]
     ) -> Iterator[dict[str, Any] | TaskLost]:
         """Run the tasks, as many at a time as there are slots."""
-        for future in as_completed([self._pool.submit(_measured, work, task.arguments) for task in tasks]):
+        with interrupts_ignored():  # the first tasks start the processes
+            given = [self._pool.submit(_measured, work, task.arguments) for task in tasks]
+        for future in as_completed(given):
             result, seconds = future.result()
             self.cpu_seconds += seconds
             yield result
@@ -55,8 +57,8 @@ class ProcessRunner:
         raise Failure("there is no scheduler to serve a page")
 
     def close(self) -> None:
-        """End the processes."""
-        self._pool.shutdown()
+        """End the processes, each after the task that it is at."""
+        self._pool.shutdown(cancel_futures=True)
 
 
 def _measured(work: Work, arguments: tuple[Any, ...]) -> tuple[dict[str, Any], float]:

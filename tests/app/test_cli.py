@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import typer
 
 import lake
 from lake import inbox
@@ -251,6 +252,19 @@ def test_an_early_end_of_a_file_is_no_ctrl_d(noria: Run, monkeypatch: pytest.Mon
     monkeypatch.setattr(seeds_cmd, "run_wish", ends)
     code, _, err = noria("seeds", "add", "http://a.example/")
     assert (code, err) == (1, "noria: a file ends too early (Compressed file ended)\n")
+
+
+def test_a_ctrl_c_is_told_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    stopped = typer.Typer()
+
+    @stopped.command()
+    def report() -> None:
+        with errors.told():
+            raise KeyboardInterrupt
+
+    assert errors.run(stopped, []) == 130
+    assert capsys.readouterr() == ("", "noria: stopped\n")
 
 
 def test_a_full_disk_is_a_sentence(noria: Run, tmp_path: Path) -> None:
