@@ -119,6 +119,14 @@ def _contact(value: str) -> str:
     return value
 
 
+def _scheduler(value: str) -> str:
+    """Where a Dask scheduler listens: its client takes long to see that it cannot be, and ends in a traceback."""
+    good = r"((tcp|tls|ws|wss|ucx|ucxx)://)?(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):\d{1,5}"
+    if value and not re.fullmatch(good, value):
+        raise ValueError("it must be an address with a port, such as tcp://host:8786")
+    return value
+
+
 def _power_of_two(value: int) -> int:
     if value & (value - 1):
         raise ValueError(f"it must be a power of two; the next is {1 << value.bit_length()}")
@@ -140,6 +148,7 @@ HostTable = Annotated[dict[str, str], BeforeValidator(_hosts_table), AfterValida
 Weights = Annotated[tuple[float, ...], BeforeValidator(_tupled), AfterValidator(_weights)]
 Buckets = Annotated[int, AfterValidator(_power_of_two)]
 Contact = Annotated[str, AfterValidator(_contact)]
+SchedulerAddress = Annotated[str, AfterValidator(_scheduler)]
 
 
 def expected(info: FieldInfo) -> str:

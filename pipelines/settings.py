@@ -26,6 +26,7 @@ from pipelines.setting_kinds import (
     HostTable,
     Networks,
     NetworkTable,
+    SchedulerAddress,
     Section,
     Servers,
     Texts,
@@ -386,7 +387,9 @@ class Plugins(Section):
 class Cluster(Section):
     """The processes."""
 
-    scheduler: str = text("", "address of a running Dask scheduler, tcp://…; empty = a local cluster")
+    scheduler: SchedulerAddress = text(
+        "", "address of a running Dask scheduler, tcp://…; empty = a local cluster"
+    )
     workers: int = whole(0, 0, 10_000, "worker processes of the local cluster; 0 = one a core")
     memory_bytes: int = whole(
         0, 0, 2**44, "memory of each; 0 = a fair share, at least 1 GB where there is as much"

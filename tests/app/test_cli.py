@@ -46,6 +46,8 @@ MISTYPED = {
     "cycle extra": "unexpected extra argument",
     "cycle --window 0": "--window: window.seconds = 0 is refused: it must be a whole number from 1",
     "cycle --max-pages -1": "--max-pages: plan.max_pages = -1 is refused",
+    "cycle --scheduler foo": "--scheduler: cluster.scheduler = foo is refused: it must be an address with a port, such as tcp://host:8786",
+    "cycle --scheduler foo://a.example:8786": "such as tcp://host:8786",
     "--lake x status": "options stand behind the command",
     "status --set x": "KEY=VALUE",
     "status --set floor_ms=3": "did you mean delay.floor_ms?",
