@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.patches import Patch
 
+from lake.errors import LakeError
 from lake.ledger import COMMITTED, LedgerRow
 from lake.snapshot import Lake
 from pipelines.report.picture import (
@@ -42,8 +43,12 @@ STAGES = {
 
 
 def ledger_row(lake: Lake, cycle: int) -> LedgerRow:
-    """Return the ledger's row of a committed cycle."""
-    return next(row for row in lake.ledger() if row.cycle == cycle and row.state == COMMITTED)
+    """Return the ledger's row of a committed cycle; raises LakeError where it is none."""
+    row = next((row for row in lake.ledger() if row.cycle == cycle and row.state == COMMITTED), None)
+    if row is None:
+        why = f"cycle {cycle} is not committed" if lake.cycle else "no cycle is committed yet"
+        raise LakeError(f"{lake.root}: {why}, so there is nothing to look at")
+    return row
 
 
 def funnel(lake: Lake, cycle: int) -> pd.DataFrame:

@@ -17,6 +17,7 @@ import pytest
 
 import lake
 from lake import commit
+from lake.errors import LakeError
 from lake.files import write_data
 from lake.schema import BY_NAME, SHELVES
 from lake.snapshot import Lake
@@ -367,6 +368,12 @@ def test_a_lake_without_a_cycle_is_told_so(bare: Lake, tmp_path: Path) -> None:
 def test_a_cycle_that_is_not_there_is_told_so(crawled: Lake, tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="committed are the cycles 1 to 2"):
         report_cmd.run(settings(crawled.root), "9", tmp_path, as_json=False)
+
+
+def test_a_lake_without_a_cycle_has_no_last_one(bare: Lake) -> None:
+    for ask in (last_cycle.funnel, last_cycle.outcomes, last_cycle.seconds):
+        with pytest.raises(LakeError, match="no cycle is committed yet"):
+            ask(bare, bare.cycle)
 
 
 def test_figures_of_an_empty_lake_say_that_there_is_nothing(bare: Lake) -> None:
