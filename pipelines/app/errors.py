@@ -76,6 +76,8 @@ def _of_machine(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
     if error.errno in DISK_FULL:
         return f"{where}the disk is full; nothing that was committed is lost: free some space and run the same command again"
+    if error.errno == errno.EMFILE:
+        return f"{where}this process may open no more files at once; allow it more with ulimit -n 65536, and run it again"
     return f"{where}{error.strerror or error}"
 
 

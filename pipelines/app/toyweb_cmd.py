@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -38,6 +39,8 @@ def run(*, hosts: int, port: int, seed: int, log: Path | None, conf: Path | None
             else (lambda bound: _ready(web, bound, conf)),
         )
     except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES) or error.filename is not None:
+            raise
         raise Failure(f"{error.strerror or error}; choose another --port, or 0 for any free one") from error
 
 

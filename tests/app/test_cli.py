@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from pipelines.app import errors, seeds_cmd
 from pipelines.app.cli import app
 from pipelines.config import known
 from pipelines.failure import Failure
+from pipelines.toyweb import ToyWeb
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -132,6 +134,14 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_toy_web_that_cannot_begin_says_what_is_in_its_way(noria: Run) -> None:
+    told = noria("toyweb", "--port", "0", "--log", "nowhere/log")
+    assert told == (1, "", "noria: nowhere/log: No such file or directory\n")
+    with socket.create_server((ToyWeb(hosts=1).addresses()[0], 0)) as taken:
+        code, _, err = noria("toyweb", "--hosts", "1", "--port", str(taken.getsockname()[1]))
+    assert code == 1 and err.endswith("choose another --port, or 0 for any free one\n")
 
 
 def test_seeds_go_in_and_rubbish_is_told_with_its_line(noria: Run, tmp_path: Path) -> None:
@@ -269,6 +279,8 @@ def test_a_ctrl_c_is_told_once(capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert capsys.readouterr() == ("", "noria: stopped\n")
 
 
-def test_a_full_disk_is_a_sentence(noria: Run, tmp_path: Path) -> None:
+def test_a_full_disk_and_too_many_files_are_sentences(noria: Run, tmp_path: Path) -> None:
     with pytest.raises(Failure, match="the disk is full"), errors.told():
         raise OSError(28, "No space left on device", "lake/x")
+    with pytest.raises(Failure, match="ulimit -n"), errors.told():
+        raise OSError(24, "Too many open files")
