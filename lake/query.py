@@ -25,9 +25,17 @@ def run(query: str, opened: Callable[[str], DeltaTable]) -> pa.Table:
         raise QueryError(_problem(str(error), named)) from error
 
 
+ONE_AT_A_TIME = "SET datafusion.execution.target_partitions = 1"
+"""Work shared among threads hands on its rows in the order in which the threads end."""
+
+
 def stream(query: str, opened: Callable[[str], DeltaTable]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Return the schema of a query's result and its rows in pieces, made as they are taken; else as `run`."""
+    """Return the schema of a query's result and its rows in pieces, made as they are taken; else as `run`.
+
+    The same query of the same snapshot gives its rows in the same order.
+    """
     builder = QueryBuilder()
+    builder.execute(ONE_AT_A_TIME)
     named = [name for name in BY_NAME if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
     for name in named:
         builder.register(name, opened(name))

@@ -76,6 +76,10 @@ def test_every_format_holds_the_same_rows(crawled: Lake, what: str) -> None:
     )
 
 
+def test_an_export_twice_is_the_same_bytes(crawled: Lake) -> None:
+    assert len({written(crawled, Selection("pages"), "jsonl") for _ in range(8)}) == 1
+
+
 def test_pages_are_every_answered_page_with_its_text(crawled: Lake) -> None:
     table = pq.read_table(io.BytesIO(written(crawled, Selection("pages"), "parquet")))
     query = "select count(*) n from captures where subset = 'warc' and kind = 'page'"
