@@ -155,7 +155,7 @@ dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(120px,1fr));gap:14p
 dt{color:#5b6068;font-size:13px}dd{margin:0;font-size:21px;font-weight:600}
 table{border-collapse:collapse;font-size:13px;margin:6px 0 14px;max-width:100%;display:block;overflow-x:auto}th,td{text-align:left;padding:3px 12px 3px 0;border-bottom:1px solid #e9ecef}
 td{overflow-wrap:anywhere}td.n,th.n{text-align:right;white-space:nowrap}footer{color:#5b6068;font-size:13px;margin-top:40px}
-@media(max-width:600px){main{padding:0 14px 40px}}
+@media(max-width:600px){main{padding:0 14px 40px}td{min-width:11em}td.n{min-width:0}}
 @media print{body{background:#fff}h2{break-before:page}figure{break-inside:avoid}}
 """
 _TOP = ("planned", "requests", "pages", "duplicates", "new_urls")
