@@ -23,6 +23,9 @@ from pipelines.dashboard.watcher import HUB, Watcher
 WIDTH, HEIGHT = 412, 218
 EVERY_MS = 1_000
 OUTCOMES = 8
+FITS = {"max-width": "100%"}
+WRAPS = {**FITS, "flex-wrap": "wrap"}
+"""On a narrow screen what stands side by side goes below."""
 COLOURS = {"ready": "#d9a441", "waiting": "#7a8b99", "asked": "#2a78b8"}
 CURVES = ("pages_s", "megabytes_s", "open", *COLOURS)
 
@@ -53,7 +56,7 @@ class Page:
         self._outcomes = ColumnDataSource({"outcome": [], "count": [], "words": []})
         style = InlineStyleSheet(css=words.STYLE)
         self._head, self._slow, self._workers, self._leases = (
-            Div(stylesheets=[style], width=width, height=height)
+            Div(stylesheets=[style], styles=FITS, width=width, height=height)
             for width, height in (
                 (3 * WIDTH - 10, 92),
                 (2 * WIDTH - 20, 190),
@@ -72,11 +75,12 @@ class Page:
         hosts = _curve("Hosts", "hosts", self._curves, {name: name for name in COLOURS})
         return column(
             self._head,
-            row(rate, size, open_),
-            row(hosts, self._bars, self._workers),
-            row(self._slow, self._leases, spacing=20),
+            row(rate, size, open_, styles=WRAPS),
+            row(hosts, self._bars, self._workers, styles=WRAPS),
+            row(self._slow, self._leases, spacing=20, styles=WRAPS),
             spacing=4,
             margin=(8, 8, 0, 12),
+            styles={"max-width": "calc(100% - 20px)"},
         )
 
     def update(self) -> None:
@@ -124,7 +128,7 @@ def _curve(title: str, unit: str, source: ColumnDataSource, lines: dict[str, str
     """Return a plot over time of one or more columns, by legend."""
     plot: Any = figure(
         title=title, width=WIDTH, height=HEIGHT, x_axis_type="datetime", x_axis_label="time (UTC)", y_axis_label=unit, y_range=DataRange1d(start=0, range_padding=0.2),
-        tools="", toolbar_location=None,
+        tools="", toolbar_location=None, styles=FITS,
     )  # fmt: skip
     for legend, name in lines.items():
         colour = COLOURS.get(name, "#2a78b8")
@@ -154,7 +158,7 @@ def _times() -> DatetimeTickFormatter:
 def _bars(source: ColumnDataSource) -> Any:
     plot: Any = figure(
         title="Outcomes", width=WIDTH, height=HEIGHT, y_range=FactorRange(), x_range=DataRange1d(start=0, range_padding=0.3), x_axis_label="requests and refusals", y_axis_label="outcome",
-        tools="", toolbar_location=None,
+        tools="", toolbar_location=None, styles=FITS,
     )  # fmt: skip
     plot.hbar(y="outcome", right="count", height=0.7, source=source, color="#2a78b8")
     plot.text(

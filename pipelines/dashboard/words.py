@@ -26,6 +26,11 @@ th { text-align: left; font-weight: 600; color: #5a6b7b; border-bottom: 1px soli
 td { padding: 1px 6px 1px 0; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 .n { text-align: right; }
 p { margin: 3px 0; color: #5a6b7b; font-size: 12px; }
+@media (max-width: 900px) {
+  :host { height: auto !important; flex-basis: auto !important; }
+  .cards { grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); }
+  th { white-space: normal; font-size: 10px; }
+}
 """
 WORKERS_SHOWN = 7
 HOSTS_SHOWN = 8

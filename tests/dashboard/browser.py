@@ -56,6 +56,11 @@ class Tab:
         await self.call("Emulation.setDeviceMetricsOverride", **size)
         await self.call("Page.navigate", url=url)
 
+    async def narrow(self, width: int) -> None:
+        """Make the window so wide, as high as a page can be."""
+        size = {"width": width, "height": 2_400, "deviceScaleFactor": 1, "mobile": False}
+        await self.call("Emulation.setDeviceMetricsOverride", **size)
+
     async def ask(self, script: str) -> Any:
         """Return the value of a JavaScript expression."""
         told = await self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)

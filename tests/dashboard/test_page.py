@@ -19,6 +19,7 @@ from pipelines.dashboard.figures import Figures, Point
 from tests.dashboard.browser import HEIGHT, WIDTH, program, tab
 from tests.dashboard.lakes import fetching, live
 
+NARROW = 360
 READY = "typeof Bokeh != 'undefined' && Bokeh.documents.length > 0 && Bokeh.documents[0].is_idle"
 BOXES = """(() => {
   const found = [];
@@ -101,7 +102,7 @@ def test_in_a_browser_the_page_is_whole(runner: DaskRunner, tmp_path: Path) -> N
     fetching(tmp_path, [live(0, told_ms=now), live(1, told_ms=now)])
     page = links(runner, tmp_path)[0].removeprefix("Live: ")
 
-    async def look() -> tuple[list[list[float]], list[str], list[str], list[int]]:
+    async def look() -> tuple[list[list[float]], list[str], list[str], list[int], list[list[float]], int]:
         async with tab() as browser:
             await browser.open(page)
             await browser.until(READY)
@@ -109,16 +110,24 @@ def test_in_a_browser_the_page_is_whole(runner: DaskRunner, tmp_path: Path) -> N
             size = await browser.ask(
                 "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
             )
-            return await browser.ask(BOXES), await browser.ask(CUT), browser.asked, size
+            boxes, cut = await browser.ask(BOXES), await browser.ask(CUT)
+            await browser.narrow(NARROW)
+            await browser.until(f"document.documentElement.scrollWidth <= {NARROW}")
+            await browser.picture(Path(os.environ.get("NORIA_PICTURES", tmp_path)) / "crawl_narrow.png")
+            thin = await browser.ask(BOXES)
+            cut += await browser.ask(CUT)
+            return boxes, cut, browser.asked, size, thin, await browser.ask("innerWidth")
 
-    boxes, cut, asked, size = asyncio.run(look())
+    boxes, cut, asked, size, thin, width = asyncio.run(look())
+    assert width == NARROW and all(left >= 0 and right <= NARROW for _, left, _, right, _ in thin)
     assert {urlsplit(url).hostname for url in asked} == {"127.0.0.1"}
     assert sorted(kind for kind, *_ in boxes) == ["Div"] * 4 + ["Figure"] * 5
     assert size[0] <= WIDTH and size[1] <= HEIGHT
     assert cut == []
-    for at, (_, left, top, right, bottom) in enumerate(boxes):
-        for _, left2, top2, right2, bottom2 in boxes[at + 1 :]:
-            assert right <= left2 or right2 <= left or bottom <= top2 or bottom2 <= top
+    for found in (boxes, thin):
+        for at, (_, left, top, right, bottom) in enumerate(found):
+            for _, left2, top2, right2, bottom2 in found[at + 1 :]:
+                assert right <= left2 or right2 <= left or bottom <= top2 or bottom2 <= top
 
 
 def test_words_from_outside_are_escaped() -> None:
