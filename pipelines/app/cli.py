@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
@@ -557,6 +558,8 @@ def simulate(  # noqa: PLR0913  an option each
 def main() -> None:
     """Run the command line; the console script `noria`."""
     gc.set_threshold(*COLLECTIONS)
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")  # an ASCII terminal gets a ? for a letter that it has not
     sys.exit(errors.run(app, sys.argv[1:]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -227,6 +228,15 @@ def test_a_closed_pipe_ends_quietly() -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.startswith("identity.product")
+
+
+def test_letters_that_a_terminal_has_not_stop_nothing(tmp_path: Path) -> None:
+    folder = lake.create(tmp_path / "läke", buckets=8).root
+    command = [sys.executable, "-m", "pipelines.app.cli", "status", "--lake", str(folder)]
+    environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=environ, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"l?ke, 0 cycles" in done.stdout
 
 
 def test_piped_output_has_no_control_characters(tmp_path: Path) -> None:
