@@ -23,8 +23,8 @@ from pipelines.dashboard.watcher import HUB, Watcher
 WIDTH, HEIGHT = 412, 218
 EVERY_MS = 1_000
 OUTCOMES = 8
-FITS = {"max-width": "100%"}
-WRAPS = {**FITS, "flex-wrap": "wrap"}
+FITS: dict[str, str | None] = {"max-width": "100%"}
+WRAPS: dict[str, str | None] = {**FITS, "flex-wrap": "wrap"}
 """On a narrow screen what stands side by side goes below."""
 COLOURS = {"ready": "#d9a441", "waiting": "#7a8b99", "asked": "#2a78b8"}
 CURVES = ("pages_s", "megabytes_s", "open", *COLOURS)
