@@ -71,7 +71,7 @@ LONG_AGO = datetime.fromtimestamp(0, UTC)
 def _open_at(lake: Lake, names: list[str], now: datetime) -> datetime:
     """Return from when on one of these hosts, which are well, has a ready URL on a site that can be asked."""
     these = pc.field("host").isin(pa.array(names, pa.string()))
-    closed = closed_sites(lake.read("hosts", columns=["host", "robots"], filter=these), now)
+    closed = closed_sites(lake.read("hosts", columns=["robots", "probe_at"], filter=these), now)
     if set(names) - closed.hosts:
         return LONG_AGO
     ready = lake.read("frontier_ready", columns=["url", "host"], filter=these)

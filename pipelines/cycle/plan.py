@@ -105,7 +105,7 @@ def select(turn: Turn, group: int) -> dict[str, Any]:
     """
     if found := turn.done("select", group):
         return found
-    hosts = staging.read_table(turn.staged("plan", "hosts.arrow"), columns=["robots"])
+    hosts = staging.read_table(turn.staged("plan", "hosts.arrow"), columns=["robots", "probe_at"])
     rows = closed_sites(hosts, turn.opened_at).open_rows(working_rows(turn, turn.lake(), group))
     with scoring() as faults:
         chosen = choose(turn, rows)

@@ -49,8 +49,9 @@ class Closed:
 
 
 def closed_sites(hosts: pa.Table, now: datetime) -> Closed:
-    """Return the closed sites of host rows (column `robots`)."""
-    copies = pc.list_flatten(hosts["robots"].combine_chunks())
+    """Return the closed sites of host rows (columns `robots`, `probe_at`), of those hosts that are well."""
+    well = hosts.filter(pc.is_null(hosts["probe_at"]))
+    copies = pc.list_flatten(well["robots"].combine_chunks())
     state = pc.struct_field(copies, "state")
     shut = copies.filter(pc.fill_null(pc.equal(state, UNREACHABLE), False)).to_pylist()
     until = {one["site"]: one["expires_at"] for one in shut if one["expires_at"] and one["expires_at"] > now}
