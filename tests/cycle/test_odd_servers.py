@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lake import snapshot
+from lake import inbox, snapshot
 from pipelines.explain.robots import robots_verdict
+from pipelines.rules import metadata
 from tests.cycle.wheels import faults
 from tests.field_cases.journeys import ADDRESS, Crawl, page, serving
 from tests.net.raw_server import RawServer, Script
@@ -241,3 +242,32 @@ def test_no_more_bytes_are_fetched_in_a_cycle_than_were_allowed(tmp_path: Path) 
         crawl.cycle()
         crawl.cycle()
     assert len(server.targets) == 1 + 9
+
+
+def test_a_seed_for_a_url_that_waits_for_a_later_day_is_noted_there_once(tmp_path: Path) -> None:
+    routes = {
+        "GET /0": page('<a href="/1">1</a> <a href="/2">2</a>'),
+        "GET /1": page("one"),
+        "GET /2": page("two"),
+    }
+    server = RawServer({"GET /robots.txt": NO_RULES, **routes}, address=ADDRESS)
+    shelf = "select url, source, depth, meta, due_at, visits from frontier_later where url not like '%/0' order by url"
+    with serving([server]):
+        crawl = Crawl.begin(tmp_path)
+        crawl.seed([f"http://a.example:{server.port}/0"])
+        crawl.cycle()
+        crawl.cycle()
+        before, other = crawl.rows(shelf)
+        assert (before["source"], before["depth"], before["visits"]) == ("link", 1, 1)
+        for _ in range(2):
+            inbox.put(
+                crawl.path, [{"url": before["url"], "source": "seed", "meta": {"label": "dk"}}], kind="seed"
+            )
+            crawl.cycle()
+            named, rest = crawl.rows(shelf)
+            assert (named["source"], named["depth"], named["due_at"]) == ("seed", 0, before["due_at"])
+            assert metadata.label_of(named["meta"]) == "dk" and rest == other
+            assert faults(crawl.path) == []
+    there = snapshot.open(crawl.path)
+    written = {there.transaction("frontier_later", f"called-{group:04d}") for group in range(8)}
+    assert 3 in written and 4 not in written  # the second time there was nothing new to say

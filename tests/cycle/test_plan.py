@@ -302,6 +302,7 @@ def test_p7_what_is_kept_ready_follows_what_a_cycle_can_take_not_what_is_known(t
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="mappings are read from Linux's /proc")
+@pytest.mark.slow
 def test_a_group_that_takes_its_seeds_keeps_none_of_the_inbox_mapped(tmp_path: Path) -> None:
     """Dask ends a worker by what is mapped, and the files of ten million seeds are 1.4 GB."""
     opened = planned(

@@ -201,7 +201,9 @@ def test_a_label_gets_no_more_requests_than_its_budget(tmp_path: Any) -> None:
         assert faults(crawled.path) == []
 
 
-@pytest.mark.parametrize("most", [1, 2, 7])
+@pytest.mark.parametrize(
+    "most", [pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow), 7]
+)
 def test_a_label_with_more_new_hosts_than_budget_serves_them_in_turns(most: int, tmp_path: Any) -> None:
     web = ToyWeb(hosts=7, seed=3, mix=Mix.plain())
     with serve_in_thread(web) as server:
@@ -265,35 +267,7 @@ def test_a_seed_calls_a_retired_url_back_and_a_known_one_becomes_a_seed(tmp_path
         assert faults(crawled.path) == []
 
 
-def test_a_seed_for_a_url_that_waits_for_a_later_day_is_noted_there_once(tmp_path: Any) -> None:
-    web = ToyWeb(hosts=14, seed=3, mix=Mix.plain())
-    with serve_in_thread(web) as server:
-        root = f"http://{web.hosts[0].name}:{server.port}/"
-        crawled = with_seeds(web, server, tmp_path, [{"url": root, "source": "seed"}])
-        turn(crawled.path, crawled.settings)
-        turn(crawled.path, crawled.settings)
-        shelf = "select url, source, depth, meta, due_at, visits from frontier_later where url <> 'ROOT' order by url"
-        before = crawled.rows(shelf.replace("ROOT", root))
-        found = before[0]
-        assert found["source"] != "seed" and found["visits"] == 1
-        for _ in range(2):
-            inbox.put(
-                crawled.path, [{"url": found["url"], "source": "seed", "meta": {"label": "dk"}}], kind="seed"
-            )
-            turn(crawled.path, crawled.settings)
-            after = {row["url"]: row for row in crawled.rows(shelf.replace("ROOT", root))}
-            named = after[found["url"]]
-            assert (named["source"], named["depth"], named["due_at"]) == ("seed", 0, found["due_at"])
-            assert metadata.label_of(named["meta"]) == "dk"
-            assert [after[row["url"]] for row in before[1:]] == before[1:]
-            assert faults(crawled.path) == []
-        apps = [crawled.lake.transaction("frontier_later", f"called-{group:04d}") for group in range(8)]
-        assert 3 in apps and 4 not in apps  # the second time there was nothing new to say
-
-
-@pytest.mark.parametrize(
-    "requests", [pytest.param(20, marks=pytest.mark.slow), 28, pytest.param(36, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("requests", [pytest.param(one, marks=pytest.mark.slow) for one in (20, 28, 36)])
 def test_p4_a_fetch_that_is_cut_off_loses_no_sitemap_and_no_entry(requests: int, tmp_path: Any) -> None:
     web = ToyWeb(hosts=14, seed=3, mix=Mix.plain())
     with serve_in_thread(web) as server:
