@@ -179,12 +179,10 @@ class Plugins:
         return self.by_group.get(group, ())
 
     def _ask(self, one: Loaded, about: str, ask: Callable[[], T], otherwise: T) -> T:
-        """Return the plug-in's answer; `otherwise` if it crashes. Here alone everything is caught, but Ctrl-C."""
+        """Return the plug-in's answer; `otherwise` if it crashes. Here alone everything is caught, sys.exit() too."""
         try:
             return ask()
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # sys.exit() of a plug-in would end the worker
+        except (Exception, SystemExit) as error:  # sys.exit() of a plug-in would end the worker
             self.faults[one.name] += 1
             self.fault = f"plug-in {one.name}: {_told(error)}"
             first = self.faults[one.name] == 1

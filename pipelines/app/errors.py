@@ -34,7 +34,9 @@ def run(app: typer.Typer, argv: list[str]) -> int:
     except BrokenPipeError:
         return _quiet_pipe()
     except UnicodeEncodeError:
-        if not (wrong := [word for word in argv if not _is_text(word)]):
+        from pipelines.seeds.read import is_text  # here: it is rarely asked for
+
+        if not (wrong := [word for word in argv if not is_text(word)]):
             raise
         return _tell(f"{wrong[0]!r} holds bytes that are no UTF-8 text", 2, debug=debug)
     return code if isinstance(code, int) else 0
@@ -65,11 +67,6 @@ def _lake_error() -> type[Exception]:
     from lake.errors import LakeError
 
     return LakeError
-
-
-def _is_text(word: str) -> bool:
-    """Say whether a word of the command line was UTF-8: other bytes come as lone surrogates."""
-    return word.encode(errors="replace") == word.encode(errors="surrogatepass")
 
 
 def _of_machine(error: OSError) -> str:

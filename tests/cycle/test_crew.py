@@ -421,3 +421,13 @@ def test_a_port_that_is_never_asked_for_pages_fails_its_own_urls_only() -> None:
     assert sum(url.startswith("http://a.sim/p") for url in asked) == 3 and not host.down
     assert [one.outcome for one in bench.crew.denied] == [Outcome.URL_REFUSED] * 2
     assert (host.row["failures"], host.row["health"]) in ((0, "ok"), (0, None))
+
+
+def test_a_page_that_is_refused_says_nothing_of_the_others_of_its_site() -> None:
+    def web(item: Item, now: int) -> tuple[Exchange, bytes]:
+        refused = Exchange("", outcome=Outcome.URL_REFUSED, error="no URL"), b""
+        return refused if item.url.endswith("/p1") else says(200)
+
+    bench = Bench(web)
+    enlist(bench, "a.sim", 4)
+    assert len(bench.run()) == 4 and bench.crew.denied == []
