@@ -142,9 +142,8 @@ class Crew:
         if item.kind == "page" and outcome is Outcome.OK:
             host.row["pages"] = (host.row["pages"] or 0) + 1
         host.row["body_bytes"] = (host.row["body_bytes"] or 0) + len(exchange.body)
-        if site_only or (
-            item.kind == "robots" and outcome is Outcome.URL_REFUSED
-        ):  # of a page, it is its own
+        bad_port = item.kind == "robots" and outcome is Outcome.URL_REFUSED  # a page's is its own
+        if site_only or bad_port:
             self._close_site(host, site, exchange, epoch_ms)
         elif outcome in HOST_FAULTS:
             self._ail(host, epoch_ms)
